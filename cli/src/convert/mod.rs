@@ -1,0 +1,188 @@
+//! `fermion convert`: files of one format into files of another, rows in the same order, types as they are.
+
+mod format;
+mod plan;
+mod progress;
+mod source;
+mod staging;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use datafusion::prelude::{SessionConfig, SessionContext};
+
+use self::format::{Format, qualified};
+use self::plan::{Job, Plan, Request};
+use self::progress::Progress;
+use self::source::Source;
+use self::staging::Staging;
+use crate::engine::{self, Options};
+use crate::error::{Doing, Error, Result};
+use crate::store::CountingStore;
+use crate::{context, output, units};
+
+/// What to convert, and how.
+#[derive(Debug, Args)]
+pub(crate) struct ConvertArgs {
+    /// A file, or a directory of files of one format
+    #[arg(value_name = "IN")]
+    input: PathBuf,
+
+    /// A file, or a directory (it exists, or ends with a slash) for one file per input file
+    #[arg(value_name = "OUT")]
+    output: PathBuf,
+
+    /// Format of IN [default: told by the names of the files]
+    #[arg(long, value_name = "FORMAT")]
+    from: Option<Format>,
+
+    /// Format of OUT [default: told by its name; for a directory, fermion]
+    #[arg(long, value_name = "FORMAT")]
+    to: Option<Format>,
+
+    /// Option of the format to write, as in COPY … OPTIONS; can be repeated
+    #[arg(short, long = "option", value_name = "KEY=VALUE", value_parser = key_value)]
+    options: Vec<(String, String)>,
+
+    /// Option of the format to read, as in CREATE EXTERNAL TABLE … OPTIONS; can be repeated
+    #[arg(long = "read-option", value_name = "KEY=VALUE", value_parser = key_value)]
+    read_options: Vec<(String, String)>,
+
+    /// Replace files that exist
+    #[arg(long)]
+    overwrite: bool,
+
+    /// Show neither progress nor summary
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((qualified(key), value.into())),
+        _ => Err("expected KEY=VALUE".into()),
+    }
+}
+
+/// What was converted.
+#[derive(Debug, Default)]
+struct Totals {
+    rows: u64,
+    bytes_in: u64,
+    bytes_out: u64,
+}
+
+/// Converts, or leaves nothing behind.
+pub(crate) async fn run(args: ConvertArgs) -> Result<()> {
+    let request = Request { input: &args.input, output: &args.output, from: args.from, to: args.to, overwrite: args.overwrite };
+    let plan = Plan::new(&request)?;
+    let started = Instant::now();
+    let totals = tokio::select! {
+        totals = convert(&plan, &args) => totals?,
+        () = interruption() => return Err(Error::Interrupted),
+    };
+    if args.quiet { Ok(()) } else { summarize(&plan, &totals, started.elapsed()) }
+}
+
+/// Completes when somebody asks the process to stop.
+async fn interruption() {
+    let typed = tokio::signal::ctrl_c();
+    #[cfg(unix)]
+    if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+        tokio::select! {
+            _ = typed => {}
+            _ = terminate.recv() => {}
+        }
+        return;
+    }
+    drop(typed.await);
+}
+
+async fn convert(plan: &Plan, args: &ConvertArgs) -> Result<Totals> {
+    let ctx = context::session(config(), Arc::default())?;
+    let store = CountingStore::install(&ctx);
+    let staging = Staging::new(&plan.workplace)?;
+    let mut totals = Totals::default();
+    let mut sources = Vec::with_capacity(plan.jobs.len());
+    for job in &plan.jobs {
+        let format = engine::format(&ctx, plan.from.name(), &read_options(plan.from, job, args)).doing(|| "cannot read with these options".into())?;
+        let source = Source::open(&ctx, &store, format, &job.inputs).await?;
+        if source.schema().fields().is_empty() && matches!(plan.from, Format::Csv | Format::Json) {
+            return Err(Error::failed(format!("'{}' holds no columns", args.input.display())));
+        }
+        totals.bytes_in += source.bytes();
+        sources.push(source);
+    }
+    store.reset();
+    let progress = Arc::new(Progress::new(totals.bytes_in, store, args.quiet));
+    for (number, (job, source)) in plan.jobs.iter().zip(sources).enumerate() {
+        let file = staging.file(number);
+        totals.rows += write(&ctx, plan, job, source, args, &progress, &file).await?;
+        totals.bytes_out += fs::metadata(&file).doing(|| format!("cannot write '{}'", job.output.display()))?.len();
+    }
+    let outputs: Vec<&Path> = plan.jobs.iter().map(|job| job.output.as_path()).collect();
+    staging.publish(&outputs, args.overwrite)?;
+    Ok(totals)
+}
+
+/// Types as the file has them: no strings turned into views on the way.
+fn config() -> SessionConfig {
+    let mut config = SessionConfig::new();
+    config.options_mut().execution.parquet.schema_force_view_types = false;
+    config
+}
+
+fn read_options(from: Format, job: &Job, args: &ConvertArgs) -> Options {
+    let mut options = Options::new();
+    match from {
+        // One file keeps its schema's metadata; several may contradict each other.
+        Format::Parquet => drop(options.insert("format.skip_metadata".into(), (job.inputs.len() > 1).to_string())),
+        // DataFusion looks at 1,000 rows, and fails later on whatever does not fit what it saw.
+        Format::Csv | Format::Json => drop(options.insert("format.schema_infer_max_rec".into(), "100000".into())),
+        Format::Fermion => drop(options.insert("format.force_view_types".into(), "false".into())),
+        Format::Arrow => {}
+    }
+    options.extend(job.read_options.clone());
+    options.extend(args.read_options.iter().cloned());
+    options
+}
+
+async fn write(
+    ctx: &SessionContext,
+    plan: &Plan,
+    job: &Job,
+    source: Source,
+    args: &ConvertArgs,
+    progress: &Arc<Progress>,
+    file: &Path,
+) -> Result<u64> {
+    let mut options = job.write_options.clone();
+    options.extend(args.options.iter().cloned());
+    let format = engine::format(ctx, plan.to.name(), &options).doing(|| "cannot write with these options".into())?;
+    let failure = source.failure();
+    let rows = source.into_rows(Arc::clone(progress));
+    let written = engine::write(ctx, format.as_ref(), rows, file).await;
+    match (written, failure.get()) {
+        (Err(_), Some(reason)) if matches!(plan.from, Format::Csv | Format::Json) => {
+            Err(Error::failed(format!("{reason} (types come from the first rows: --read-option schema_infer_max_rec=N looks at more)")))
+        }
+        (Err(_), Some(reason)) => Err(Error::failed(reason)),
+        (written, _) => written.doing(|| format!("cannot write '{}'", job.output.display())),
+    }
+}
+
+fn summarize(plan: &Plan, totals: &Totals, elapsed: Duration) -> Result<()> {
+    let files_in: usize = plan.jobs.iter().map(|job| job.inputs.len()).sum();
+    let rate = units::approximate(totals.bytes_in) / elapsed.as_secs_f64().max(1e-9) / f64::from(1 << 20);
+    let of = |bytes: u64, files: usize, format: Format| {
+        format!("{} in {files} {format} {}", units::size(bytes), if files == 1 { "file" } else { "files" })
+    };
+    output::line(format_args!("rows       {}", units::grouped(totals.rows)))?;
+    output::line(format_args!("bytes in   {}", of(totals.bytes_in, files_in, plan.from)))?;
+    output::line(format_args!("bytes out  {}", of(totals.bytes_out, plan.jobs.len(), plan.to)))?;
+    output::line(format_args!("ratio      {}", units::ratio(units::approximate(totals.bytes_out), units::approximate(totals.bytes_in))))?;
+    output::line(format_args!("time       {} ({rate:.1} MiB/s)", units::time(elapsed)))
+}

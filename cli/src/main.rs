@@ -1,0 +1,76 @@
+//! The `fermion` command: a SQL shell, a file converter and a demonstration of the Fermion format.
+
+mod context;
+mod convert;
+mod demo;
+mod engine;
+mod error;
+mod output;
+mod shell;
+mod store;
+mod units;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::convert::ConvertArgs;
+use crate::demo::DemoArgs;
+use crate::error::{Error, Result};
+use crate::shell::ShellArgs;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// SQL on Fermion, Parquet, CSV, JSON and Arrow files.
+///
+/// Without a sub-command: a SQL shell. Tables are made with CREATE EXTERNAL TABLE … STORED AS FERMION, or a file is queried in place: SELECT * FROM 'file.fermion'.
+#[derive(Debug, Parser)]
+#[command(name = "fermion", version, args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    shell: ShellArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Convert files between Parquet, CSV, JSON (one object per line), Arrow IPC and Fermion
+    Convert(ConvertArgs),
+    /// Write TPC-H data as Fermion and as Parquet, and run the same queries over both
+    Demo(DemoArgs),
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    env_logger::init();
+    match run(Cli::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => report(&error),
+    }
+}
+
+async fn run(cli: Cli) -> Result<()> {
+    match cli.action {
+        None => shell::run(cli.shell).await,
+        Some(Action::Convert(args)) => convert::run(args).await,
+        Some(Action::Demo(args)) => demo::run(args).await,
+    }
+}
+
+/// One line on standard error, and the code to leave with.
+fn report(error: &Error) -> ExitCode {
+    match error {
+        // The reader of our output has left, as `head` does: nothing is wrong, and nobody is listening.
+        Error::Output(cause) if cause.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Error::Interrupted => {
+            eprintln!("fermion: interrupted");
+            ExitCode::from(130)
+        }
+        _ => {
+            eprintln!("fermion: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Driving the `fermion` binary in a directory of its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// A directory to run in, removed at the end.
+pub(crate) struct Bench {
+    dir: tempfile::TempDir,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fermion"));
+        command.args(args).current_dir(self.dir.path()).env("HOME", self.dir.path()).env_remove("RUST_BACKTRACE").stdin(Stdio::null());
+        command
+    }
+
+    /// Runs, whatever comes of it.
+    pub(crate) fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// Runs, which must work; returns standard output.
+    pub(crate) fn ok(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        let (out, err) = texts(&output);
+        assert!(output.status.success(), "fermion {args:?}\n{out}\n{err}");
+        assert_eq!(err, "", "fermion {args:?}");
+        out
+    }
+
+    /// Runs, which must fail with code 1 and one line; returns that line.
+    pub(crate) fn fails(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        let (out, err) = texts(&output);
+        assert_eq!(output.status.code(), Some(1), "fermion {args:?}\n{out}\n{err}");
+        assert_eq!(out, "", "fermion {args:?}");
+        assert_eq!(err.lines().count(), 1, "{err}");
+        err.trim_end().strip_prefix("fermion: ").unwrap().to_owned()
+    }
+
+    /// What a query selects, as CSV.
+    pub(crate) fn select(&self, sql: &str) -> String {
+        self.ok(&["-q", "--format", "csv", "--maxrows", "inf", "-c", sql])
+    }
+
+    /// Writes a query's result to a file.
+    pub(crate) fn copy(&self, sql: &str, file: &str) {
+        self.ok(&["-q", "--format", "csv", "-c", &format!("COPY ({sql}) TO '{file}'")]);
+    }
+
+    /// The names of all files below the directory, hidden ones too.
+    pub(crate) fn files(&self) -> Vec<String> {
+        let mut files = Vec::new();
+        collect(self.dir.path(), self.dir.path(), &mut files);
+        files.sort();
+        files
+    }
+}
+
+fn collect(base: &Path, dir: &Path, files: &mut Vec<String>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(base, &path, files);
+        } else {
+            files.push(path.strip_prefix(base).unwrap().to_str().unwrap().to_owned());
+        }
+    }
+}
+
+pub(crate) fn texts(output: &Output) -> (String, String) {
+    (String::from_utf8(output.stdout.clone()).unwrap(), String::from_utf8(output.stderr.clone()).unwrap())
+}

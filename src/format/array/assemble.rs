@@ -1,0 +1,123 @@
+//! The streams of a column to an array: the mirror of `shred`.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, NullArray, StructArray};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{DataType, Fields};
+
+use super::leaf::{is_text, leaf_array, leaf_ptype, null_leaf};
+use super::{nested, wrap};
+use crate::format::codec::{Decoded, PType};
+use crate::format::error::{Error, Result};
+
+/// Ranges of slots of one node, ascending, counted from the start of the stripe.
+pub(crate) type Ranges = [Range<usize>];
+
+/// The slots of all ranges.
+pub(crate) fn slots(ranges: &Ranges) -> usize {
+    ranges.iter().map(ExactSizeIterator::len).sum()
+}
+
+/// The streams of one column in one stripe, by their index in the column's stream directory.
+pub(crate) trait Streams {
+    /// Nulls of the slots; `None` when all are valid.
+    fn validity(&self, stream: usize, ranges: &Ranges) -> Result<Option<NullBuffer>>;
+
+    /// The n + 1 offsets of n consecutive lists.
+    fn offsets(&self, stream: usize, range: Range<usize>) -> Result<Vec<i64>>;
+
+    /// Values of the slots; `None` when all are null.
+    fn data(&self, stream: usize, ptype: PType, text: bool, ranges: &Ranges) -> Result<Option<Decoded>>;
+}
+
+/// Builds the rows of a column. `file` is its type in the file and `out` the wanted one: the same but for the flavour of strings and binaries, and
+/// for dictionaries and runs, which can be wanted or not.
+pub(crate) fn assemble(streams: &dyn Streams, file: &DataType, out: &DataType, ranges: &Ranges) -> Result<ArrayRef> {
+    Assembler { streams, next: 0 }.node(file, out, ranges)
+}
+
+/// Walks a type depth first, as the stream directory does.
+pub(super) struct Assembler<'a> {
+    pub(super) streams: &'a dyn Streams,
+    next: usize,
+}
+
+impl Assembler<'_> {
+    pub(super) fn stream(&mut self) -> usize {
+        self.next += 1;
+        self.next - 1
+    }
+
+    pub(super) fn node(&mut self, file: &DataType, out: &DataType, ranges: &Ranges) -> Result<ArrayRef> {
+        let file = stored(file);
+        match out {
+            DataType::Dictionary(_, values) => wrap::dictionary(self.node(file, values, ranges)?, out),
+            DataType::RunEndEncoded(_, values) => wrap::runs(&self.node(file, values.data_type(), ranges)?, out),
+            DataType::Null if file == out => Ok(Arc::new(NullArray::new(slots(ranges)))),
+            DataType::Struct(wanted) => self.structure(fields(file, wanted)?, wanted, ranges),
+            DataType::Union(..) => nested::union(self, file, out, ranges),
+            DataType::FixedSizeList(..) => nested::fixed_size_list(self, file, out, ranges),
+            DataType::List(_) | DataType::LargeList(_) | DataType::ListView(_) | DataType::LargeListView(_) | DataType::Map(..) => {
+                nested::list(self, file, out, ranges)
+            }
+            _ => self.leaf(file, out, ranges),
+        }
+    }
+
+    fn leaf(&mut self, file: &DataType, out: &DataType, ranges: &Ranges) -> Result<ArrayRef> {
+        let ptype = leaf_ptype(file).ok_or_else(|| unlike(file, out))?;
+        if file != out && !same_family(file, out) {
+            return Err(unlike(file, out));
+        }
+        let nulls = self.validity(ranges)?;
+        let stream = self.stream();
+        match self.streams.data(stream, ptype, is_text(out), ranges)? {
+            Some(decoded) => leaf_array(out, decoded, nulls),
+            None => Ok(null_leaf(out, slots(ranges))),
+        }
+    }
+
+    pub(super) fn validity(&mut self, ranges: &Ranges) -> Result<Option<NullBuffer>> {
+        let stream = self.stream();
+        self.streams.validity(stream, ranges)
+    }
+
+    fn structure(&mut self, file: &Fields, out: &Fields, ranges: &Ranges) -> Result<ArrayRef> {
+        let nulls = self.validity(ranges)?;
+        let children = file
+            .iter()
+            .zip(out)
+            .map(|(file, out)| self.node(file.data_type(), out.data_type(), ranges))
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Arc::new(StructArray::try_new_with_length(out.clone(), children, nulls, slots(ranges))?))
+    }
+}
+
+/// The type whose streams are stored: dictionaries and runs are stored as their values.
+pub(super) fn stored(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => stored(values),
+        DataType::RunEndEncoded(_, values) => stored(values.data_type()),
+        other => other,
+    }
+}
+
+fn fields<'a>(file: &'a DataType, wanted: &Fields) -> Result<&'a Fields> {
+    match file {
+        DataType::Struct(fields) if fields.len() == wanted.len() => Ok(fields),
+        other => Err(unlike(other, &DataType::Struct(wanted.clone()))),
+    }
+}
+
+/// Strings can be read as any type of strings, binaries as any of binaries, and strings as binaries.
+fn same_family(file: &DataType, out: &DataType) -> bool {
+    let text = |t: &DataType| is_text(t);
+    let binary = |t: &DataType| matches!(t, DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
+    (text(file) && (text(out) || binary(out))) || (binary(file) && (binary(out) || text(out)))
+}
+
+pub(super) fn unlike(file: &DataType, out: &DataType) -> Error {
+    Error::invalid_argument(format!("a column of {file} cannot be read as {out}; cast it after reading"))
+}

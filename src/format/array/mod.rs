@@ -1,0 +1,12 @@
+//! Arrow arrays to streams and back, as SPEC section 4 splits them.
+
+mod assemble;
+mod leaf;
+mod nested;
+mod shred;
+mod views;
+mod wrap;
+
+pub(crate) use assemble::{Ranges, Streams, assemble, slots};
+pub(crate) use leaf::leaf_values;
+pub(crate) use shred::{Piece, join, shred};

@@ -1,0 +1,211 @@
+//! A buffer of a page: its bytes as they are, or under ZSTD where that pays.
+
+use std::cell::RefCell;
+use std::sync::OnceLock;
+
+use arrow::buffer::Buffer;
+use bytes::Bytes;
+use zstd::bulk::{Compressor, Decompressor};
+
+use crate::format::{Error, Result};
+
+/// No compression, as `BufferDesc` says it.
+pub(super) const NONE: u8 = 0;
+/// ZSTD, as `BufferDesc` says it.
+pub(super) const ZSTD: u8 = 1;
+
+/// Lets a small frame claim no more memory than a page may take anyway ...
+const RAW_FREE: usize = 16 << 20;
+/// ... and a larger one no more than this many times its length.
+const RAW_RATIO: usize = 256;
+
+/// Below this, a frame's own header and the call cost more than they save.
+const ZSTD_MIN: usize = 256;
+/// How much of a buffer is compressed to learn whether the whole is worth it.
+const PROBE: usize = 8 << 10;
+
+/// What a buffer holds, which says how much ZSTD has to save to be worth its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Bytes of strings: decoding them is slow anyway.
+    Text,
+    /// Numbers, packed or not: decoding them is ten times as fast as ZSTD.
+    Numbers,
+}
+
+impl Kind {
+    /// The greatest part of the raw size that a compressed buffer may have.
+    pub(super) fn worth(self) -> f64 {
+        match self {
+            Self::Text => 0.87,
+            Self::Numbers => 0.7,
+        }
+    }
+}
+
+/// A buffer to write.
+#[derive(Debug, Clone)]
+pub(super) struct EncodedBuffer {
+    pub(super) stored: Vec<u8>,
+    pub(super) raw_length: usize,
+    pub(super) compression: u8,
+}
+
+impl EncodedBuffer {
+    /// The buffer as it is, or compressed if `level` allows it and it pays.
+    pub(super) fn new(raw: Vec<u8>, kind: Kind, level: Option<i32>) -> Self {
+        let raw_length = raw.len();
+        match level.and_then(|level| compress(&raw, kind, level)) {
+            Some(stored) => Self { stored, raw_length, compression: ZSTD },
+            None => Self { stored: raw, raw_length, compression: NONE },
+        }
+    }
+}
+
+fn compress(raw: &[u8], kind: Kind, level: i32) -> Option<Vec<u8>> {
+    if raw.len() < ZSTD_MIN {
+        return None;
+    }
+    // A probe from the middle: beginnings are often unlike the rest.
+    if raw.len() > 4 * PROBE {
+        let start = (raw.len() - PROBE) / 2;
+        if part_left(&raw[start..start + PROBE], level) > kind.worth() {
+            return None;
+        }
+    }
+    let stored = compress_all(raw, level)?;
+    let pays = part(stored.len(), raw.len()) <= kind.worth();
+    (pays && raw_length_allowed(raw.len(), stored.len())).then_some(stored)
+}
+
+/// The part of its size that ZSTD leaves of a sample: 1 where it saves nothing.
+pub(super) fn part_left(sample: &[u8], level: i32) -> f64 {
+    compress_all(sample, level).map_or(1.0, |stored| part(stored.len(), sample.len()).min(1.0))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "an estimate")]
+fn part(stored: usize, raw: usize) -> f64 {
+    stored as f64 / raw.max(1) as f64
+}
+
+fn compress_all(raw: &[u8], level: i32) -> Option<Vec<u8>> {
+    thread_local! {
+        // Contexts take longer to make than a small buffer to compress.
+        static COMPRESSOR: RefCell<Option<(i32, Compressor<'static>)>> = const { RefCell::new(None) };
+    }
+    COMPRESSOR.with_borrow_mut(|kept| {
+        if kept.as_ref().is_none_or(|(kept_level, _)| *kept_level != level) {
+            *kept = Some((level, Compressor::new(level).ok()?));
+        }
+        kept.as_mut()?.1.compress(raw).ok()
+    })
+}
+
+fn decompress(stored: &[u8], raw_length: usize) -> Result<Vec<u8>> {
+    thread_local! {
+        static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+    }
+    let mut raw = Vec::new();
+    raw.try_reserve_exact(raw_length).map_err(|_| Error::invalid_file(format!("no memory for a buffer of {raw_length} bytes")))?;
+    let refused = |error: std::io::Error| Error::invalid_file(format!("a compressed buffer is damaged: {error}"));
+    DECOMPRESSOR.with_borrow_mut(|kept| {
+        if kept.is_none() {
+            *kept = Some(Decompressor::new().map_err(refused)?);
+        }
+        match kept {
+            Some(decompressor) => decompressor.decompress_to_buffer(stored, &mut raw).map_err(refused),
+            None => Ok(0),
+        }
+    })?;
+    if raw.len() != raw_length {
+        return Err(Error::invalid_file(format!("a compressed buffer holds {} bytes, not {raw_length}", raw.len())));
+    }
+    Ok(raw)
+}
+
+/// Whether a compressed buffer may claim this raw size: what is allocated must be backed by what is stored.
+fn raw_length_allowed(raw_length: usize, length: usize) -> bool {
+    raw_length <= RAW_FREE.max(length.saturating_mul(RAW_RATIO))
+}
+
+/// A buffer of a page that is being read, decompressed at most once.
+#[derive(Debug)]
+pub(super) struct StoredBuffer {
+    stored: Bytes,
+    raw_length: usize,
+    compressed: bool,
+    raw: OnceLock<Buffer>,
+}
+
+impl StoredBuffer {
+    /// Checks what a descriptor says of its bytes.
+    pub(super) fn new(stored: Bytes, raw_length: usize, compression: u8) -> Result<Self> {
+        match compression {
+            NONE if stored.len() != raw_length => {
+                return Err(Error::invalid_file(format!("an uncompressed buffer of {} bytes claims to hold {raw_length}", stored.len())));
+            }
+            ZSTD if !raw_length_allowed(raw_length, stored.len()) => {
+                return Err(Error::invalid_file(format!("a compressed buffer of {} bytes claims to hold {raw_length}", stored.len())));
+            }
+            NONE | ZSTD => {}
+            _ => return Err(Error::unsupported(format!("compression {compression} is not known"))),
+        }
+        Ok(Self { stored, raw_length, compressed: compression == ZSTD, raw: OnceLock::new() })
+    }
+
+    /// Bytes after decompression.
+    pub(super) fn len(&self) -> usize {
+        self.raw_length
+    }
+
+    /// The bytes, to be looked at.
+    pub(super) fn bytes(&self) -> Result<&[u8]> {
+        if self.compressed { Ok(self.shared()?) } else { Ok(&self.stored) }
+    }
+
+    /// The bytes, to be kept beyond the page.
+    pub(super) fn shared(&self) -> Result<&Buffer> {
+        if let Some(raw) = self.raw.get() {
+            return Ok(raw);
+        }
+        let raw = if self.compressed { Buffer::from_vec(decompress(&self.stored, self.raw_length)?) } else { Buffer::from(self.stored.clone()) };
+        Ok(self.raw.get_or_init(|| raw))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::ErrorKind;
+
+    #[test]
+    fn text_is_compressed_and_noise_is_not() {
+        let text = b"carefully final deposits sleep furiously ".repeat(500);
+        let buffer = EncodedBuffer::new(text.clone(), Kind::Text, Some(3));
+        assert_eq!(buffer.compression, ZSTD);
+        let stored = StoredBuffer::new(buffer.stored.into(), text.len(), ZSTD).unwrap();
+        assert_eq!(stored.bytes().unwrap(), text);
+        assert!(stored.shared().unwrap().ptr_eq(stored.shared().unwrap()));
+
+        let noise: Vec<u8> = (0..100_000u64).map(|i| super::super::words::mix(i).to_le_bytes()[0]).collect();
+        assert_eq!(EncodedBuffer::new(noise.clone(), Kind::Text, Some(3)).compression, NONE);
+        assert_eq!(EncodedBuffer::new(text, Kind::Text, None).compression, NONE);
+    }
+
+    #[test]
+    fn a_frame_may_not_claim_what_it_does_not_hold() {
+        let stored = compress_all(&[7; 1000], 1).unwrap();
+        for (raw_length, compression) in [(999, NONE), (RAW_FREE + 1, ZSTD)] {
+            let error = StoredBuffer::new(stored.clone().into(), raw_length, compression).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidFile);
+        }
+        for raw_length in [0, 999, 1001] {
+            let buffer = StoredBuffer::new(stored.clone().into(), raw_length, ZSTD).unwrap();
+            assert_eq!(buffer.bytes().unwrap_err().kind(), ErrorKind::InvalidFile, "{raw_length}");
+        }
+        assert_eq!(StoredBuffer::new(stored.into(), 1000, 2).unwrap_err().kind(), ErrorKind::UnsupportedVersion);
+        // What would be refused when read is not written: a megabyte of one byte would be, did it not fit the free part.
+        let same = vec![0u8; RAW_FREE + 1];
+        assert_eq!(EncodedBuffer::new(same, Kind::Text, Some(3)).compression, NONE);
+    }
+}

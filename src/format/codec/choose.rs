@@ -1,0 +1,91 @@
+//! The chooser: every encoding bids for the values by a sample, the cheapest bid wins, and the winner's children are chosen in the same way.
+
+use arrow::buffer::NullBuffer;
+
+use super::buffer::{EncodedBuffer, Kind};
+use super::node::EncodedNode;
+use super::sample::Sample;
+use super::{EncodeOptions, EncodingId, PType, Values};
+use crate::format::{Error, Result};
+
+/// What an encoding needs to know to encode, and how it has its children encoded.
+///
+/// Trees stay within the format's bounds because parents rule encodings out for their children: an encoding hardly ever pays twice on a path, and
+/// the deepest path there can be is NARROW, DICTIONARY, RUN_LENGTH, DELTA, FRAME and a patch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Context<'a> {
+    zstd_level: Option<i32>,
+    forced: Option<EncodingId>,
+    validity: Option<&'a NullBuffer>,
+    /// A bit per encoding that may not be chosen.
+    ruled_out: u32,
+    patched: bool,
+}
+
+impl<'a> Context<'a> {
+    /// For the root. Its values are the only ones that may be null.
+    pub(super) fn root(options: &EncodeOptions, validity: Option<&'a NullBuffer>) -> Self {
+        Self { zstd_level: options.zstd_level, forced: options.forced, validity, ruled_out: 0, patched: true }
+    }
+
+    /// For a child, on whose way down some encodings are of no more use.
+    pub(super) fn child(&self, without: &[EncodingId]) -> Context<'static> {
+        let ruled_out = without.iter().fold(self.ruled_out, |bits, encoding| bits | bit(*encoding));
+        Context { zstd_level: self.zstd_level, forced: None, validity: None, ruled_out, patched: self.patched }
+    }
+
+    /// The same without patches in frames: for patches.
+    pub(super) fn unpatched(self) -> Self {
+        Self { patched: false, ..self }
+    }
+
+    /// Whether a frame may have patches.
+    pub(super) fn may_patch(&self) -> bool {
+        self.patched
+    }
+
+    /// Whether the encoding has to do what it can, useful or not.
+    pub(super) fn is_forced(&self) -> bool {
+        self.forced.is_some()
+    }
+
+    /// Whether a value is a null's, and may be anything.
+    pub(super) fn is_null(&self, index: usize) -> bool {
+        self.validity.is_some_and(|validity| validity.is_null(index))
+    }
+
+    /// A buffer of these bytes, compressed if that pays.
+    pub(super) fn buffer(&self, raw: Vec<u8>, kind: Kind) -> EncodedBuffer {
+        EncodedBuffer::new(raw, kind, self.zstd_level)
+    }
+
+    /// Encodes in what is cheapest.
+    pub(super) fn encode(&self, values: &Values) -> Result<EncodedNode> {
+        if let Some(forced) = self.forced {
+            let node = forced.implementation().encode(values, self)?;
+            return node.ok_or_else(|| Error::invalid_argument(format!("{} cannot encode these values", forced.name())));
+        }
+        for encoding in self.bids(values)? {
+            if let Some(node) = encoding.implementation().encode(values, self)? {
+                return Ok(node);
+            }
+        }
+        let last = if values.ptype() == PType::Bool { EncodingId::Bitmap } else { EncodingId::Plain };
+        let node = last.implementation().encode(values, self)?;
+        node.ok_or_else(|| Error::invalid_argument("these values have no encoding"))
+    }
+
+    /// The encodings that are of use, the cheapest first.
+    fn bids(&self, values: &Values) -> Result<Vec<EncodingId>> {
+        let sample = Sample::of(values, self.zstd_level)?;
+        let allowed = EncodingId::ALL.iter().filter(|encoding| self.ruled_out & bit(**encoding) == 0);
+        let bids = allowed.filter_map(|&encoding| Some((encoding.implementation().estimate(&sample)?.total(), encoding)));
+        let mut bids: Vec<_> = bids.collect();
+        bids.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+        Ok(bids.into_iter().map(|(_, encoding)| encoding).collect())
+    }
+}
+
+fn bit(encoding: EncodingId) -> u32 {
+    1 << encoding.id()
+}

@@ -1,0 +1,159 @@
+//! DICTIONARY: the distinct values once, and a code per value.
+
+use std::ops::Range;
+
+use arrow::buffer::Buffer;
+
+use super::buffer::Kind;
+use super::choose::Context;
+use super::distinct::Distinct;
+use super::node::{EncodedNode, Node, Parts};
+use super::plain::rebase;
+use super::sample::{Cost, Sample, real};
+use super::words::{Word, with_word, words_of};
+use super::{BLOCK, Decode, Decoded, Encoding, EncodingId, Output, PType, Values};
+use crate::format::{Error, Result};
+
+#[derive(Debug)]
+pub(super) struct Dictionary;
+
+impl Encoding for Dictionary {
+    fn estimate(&self, sample: &Sample<'_>) -> Option<Cost> {
+        let distinct = Distinct::of(sample.values(), sample.values().len() / 2)?;
+        let count = real(sample.count());
+        let entries = entries(&distinct, sample);
+        if entries * 2.0 > count || sample.is_empty() {
+            return None;
+        }
+        let code_bytes = entries.log2().ceil().max(0.1) / 8.0 * count;
+        Some(match sample.values() {
+            Values::Fixed { ptype, .. } => {
+                let width = real(ptype.width()?) * if ptype.is_integer() { 0.7 } else { 1.0 };
+                Cost { bytes: code_bytes + entries * width + 100.0, nanos: 0.6 * count }
+            }
+            _ => {
+                let raw = entries * sample.text_bytes() / count;
+                let left = sample.zstd_left(Kind::Text);
+                Cost { bytes: code_bytes + raw * left + entries + 100.0, nanos: count + 2.0 * entries }.compressed(raw, left)
+            }
+        })
+    }
+
+    fn encode(&self, values: &Values, context: &Context<'_>) -> Result<Option<EncodedNode>> {
+        let limit = if context.is_forced() { values.len() } else { values.len() / 2 };
+        let Some(Distinct { codes, firsts }) = Distinct::of(values, limit) else { return Ok(None) };
+        let children = vec![
+            context.child(&[EncodingId::Dictionary]).encode(&codes_of(&codes, firsts.len()))?,
+            context.child(&[EncodingId::Dictionary, EncodingId::RunLength]).encode(&values.pick(&firsts)?)?,
+        ];
+        let (ptype, count) = (values.ptype(), values.len());
+        Ok(Some(EncodedNode { encoding: EncodingId::Dictionary, ptype, count, params: [0; 2], buffers: Vec::new(), children }))
+    }
+
+    fn open(&self, mut parts: Parts) -> Result<Box<dyn Decode>> {
+        let ([], [codes, values]) = parts.take()?;
+        parts.check(parts.ptype != PType::Bool, "booleans have no dictionary")?;
+        parts.check(values.ptype() == parts.ptype, "its values are of another type")?;
+        let are_codes = matches!(codes.ptype(), PType::U8 | PType::U16 | PType::U32);
+        parts.check(are_codes && codes.count() == parts.count, "its codes are not one unsigned number per value")?;
+        parts.check(values.count() <= parts.count, "it has more distinct values than values")?;
+        Ok(Box::new(Coded { codes, values }))
+    }
+}
+
+/// A guess at the number of distinct values in the page. Those seen more than once are likely all there are of their kind; each seen only once
+/// stands for the square root of the scale (the GEE estimator of Charikar et al., PODS 2000).
+fn entries(distinct: &Distinct, sample: &Sample<'_>) -> f64 {
+    let mut seen = vec![0u32; distinct.firsts.len()];
+    for &code in &distinct.codes {
+        seen[code as usize] += 1;
+    }
+    let once = real(seen.iter().filter(|&&times| times == 1).count());
+    sample.scale().sqrt() * once + real(seen.len()) - once
+}
+
+/// Codes in the narrowest type.
+#[expect(clippy::cast_possible_truncation, reason = "codes are less than the number of entries, which fits")]
+fn codes_of(codes: &[u32], entries: usize) -> Values {
+    match entries {
+        0..=0x100 => Values::Fixed { ptype: PType::U8, bytes: Buffer::from_vec(codes.iter().map(|&code| code as u8).collect()) },
+        0x101..=0x1_0000 => Values::Fixed { ptype: PType::U16, bytes: Buffer::from_vec(codes.iter().map(|&code| code as u16).collect()) },
+        _ => Values::Fixed { ptype: PType::U32, bytes: Buffer::from_vec(codes.to_vec()) },
+    }
+}
+
+#[derive(Debug)]
+struct Coded {
+    codes: Node,
+    values: Node,
+}
+
+impl Decode for Coded {
+    fn decode(&self, range: Range<usize>, out: &mut Output) -> Result<()> {
+        match self.codes.ptype() {
+            PType::U8 => self.decode_codes::<u8>(range, out),
+            PType::U16 => self.decode_codes::<u16>(range, out),
+            _ => self.decode_codes::<u32>(range, out),
+        }
+    }
+}
+
+impl Coded {
+    fn decode_codes<C: Code>(&self, range: Range<usize>, out: &mut Output) -> Result<()> {
+        let mut codes = Output::new(self.codes.ptype(), range.len().min(BLOCK));
+        match self.values.all()? {
+            Decoded::Bool(_) => Err(super::values::mixed_up()),
+            Decoded::Fixed(values) => with_word!(out.ptype().width().unwrap_or(1), T => {
+                let values = words_of::<T>(values)?;
+                self.each_block::<C>(range, &mut codes, values.len(), |codes| look_up(codes, values, out.grow(codes.len())?))
+            }),
+            Decoded::Views { views, buffers } => {
+                let (out, base) = out.views(buffers)?;
+                self.each_block::<C>(range, &mut codes, views.len(), |codes| {
+                    out.extend(codes.iter().map(|code| rebase(views.get(code.index()).copied().unwrap_or_default(), base)));
+                    Ok(())
+                })
+            }
+        }
+    }
+
+    /// Decodes the codes block by block, so that they stay in the nearest cache, and calls back with those that have been checked.
+    fn each_block<C: Code>(&self, range: Range<usize>, scratch: &mut Output, entries: usize, mut each: impl FnMut(&[C]) -> Result<()>) -> Result<()> {
+        let mut at = range.start;
+        while at < range.end {
+            let end = range.end.min((at / BLOCK + 1) * BLOCK);
+            scratch.clear();
+            self.codes.decode(at..end, scratch)?;
+            let codes = scratch.words::<C>()?;
+            let greatest = codes.iter().copied().max().map_or(0, C::index);
+            if greatest >= entries {
+                return Err(Error::invalid_file(format!("code {greatest} of a dictionary of {entries} values")));
+            }
+            each(codes)?;
+            at = end;
+        }
+        Ok(())
+    }
+}
+
+fn look_up<C: Code, T: Word>(codes: &[C], values: &[T], out: &mut [T]) -> Result<()> {
+    for (slot, code) in out.iter_mut().zip(codes) {
+        *slot = values.get(code.index()).copied().unwrap_or_default();
+    }
+    Ok(())
+}
+
+trait Code: Word + Ord {
+    fn index(self) -> usize;
+}
+
+macro_rules! codes {
+    ($($C:ty)*) => {$(
+        impl Code for $C {
+            fn index(self) -> usize {
+                self as usize
+            }
+        }
+    )*};
+}
+codes!(u8 u16 u32);

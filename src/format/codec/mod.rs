@@ -1,0 +1,160 @@
+//! Encodings: from values to the encoding tree of a page, and from any range of it back to values.
+//!
+//! Reading order: `values` is what goes in and out, `node` the tree, one file per encoding behind the traits of this file, `choose` picks among
+//! them. A new encoding is a file and a line in the table below.
+
+mod values;
+mod words;
+
+mod buffer;
+mod node;
+
+mod bitmap;
+mod constant;
+mod delta;
+mod dictionary;
+mod frame;
+mod narrow;
+mod plain;
+mod run_length;
+
+mod choose;
+mod distinct;
+mod pack;
+mod sample;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Debug;
+use std::ops::Range;
+
+use arrow::buffer::NullBuffer;
+
+use super::{Error, Result};
+use choose::Context;
+use node::{EncodedNode, Parts};
+use sample::{Cost, Sample};
+
+pub(crate) use node::Node;
+pub use node::{BufferInfo, COUNT_MAX, Encoded, EncodingTree};
+pub use values::{Decoded, Output, PType, Values};
+
+/// Values of a block: FRAME packs, DELTA restarts, and everything decodes in blocks.
+pub(crate) const BLOCK: usize = 1024;
+
+macro_rules! encodings {
+    ($($(#[$doc:meta])* $Name:ident = $id:literal, $name:literal, $implementation:expr;)*) => {
+        /// An encoding. The numbers are those of the format.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum EncodingId {
+            $($(#[$doc])* $Name = $id,)*
+        }
+
+        impl EncodingId {
+            /// Every encoding.
+            pub const ALL: &[Self] = &[$(Self::$Name),*];
+
+            /// The encoding of this number in a file.
+            pub fn from_id(id: u8) -> Result<Self> {
+                match id {
+                    $($id => Ok(Self::$Name),)*
+                    _ => Err(Error::unsupported(format!("encoding {id} is not known"))),
+                }
+            }
+
+            /// The encoding's name in the specification.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$Name => $name,)*
+                }
+            }
+
+            fn implementation(self) -> &'static dyn Encoding {
+                match self {
+                    $(Self::$Name => &$implementation,)*
+                }
+            }
+        }
+    };
+}
+
+encodings! {
+    /// The values as they are.
+    Plain = 0, "PLAIN", plain::Plain;
+    /// One value, said once.
+    Constant = 1, "CONSTANT", constant::Constant;
+    /// Each run's value and end.
+    RunLength = 2, "RUN_LENGTH", run_length::RunLength;
+    /// Codes of distinct values.
+    Dictionary = 3, "DICTIONARY", dictionary::Dictionary;
+    /// Differences from one reference, in as few bits as most of them need.
+    Frame = 4, "FRAME", frame::Frame;
+    /// Differences from value to value.
+    Delta = 5, "DELTA", delta::Delta;
+    /// The same integers in a narrower type.
+    Narrow = 6, "NARROW", narrow::Narrow;
+    /// A bit per boolean.
+    Bitmap = 7, "BITMAP", bitmap::Bitmap;
+}
+
+impl EncodingId {
+    /// The encoding's number in a file.
+    pub fn id(self) -> u8 {
+        self as u8
+    }
+
+    /// Whether the number of values may be beyond [`COUNT_MAX`], because nothing is stored or allocated per value.
+    fn is_unlisted(self) -> bool {
+        matches!(self, Self::Constant | Self::RunLength)
+    }
+}
+
+/// What an encoding does. An encoding is chosen by `estimate`, applied by `encode`, and undone by what `open` returns.
+trait Encoding: Sync {
+    /// What the values would cost in this encoding, judged by a sample of them; `None` where it is of no use or not defined.
+    fn estimate(&self, sample: &Sample<'_>) -> Option<Cost>;
+
+    /// The values in this encoding; `None` where it is not defined for them, or turns out to be of no use.
+    fn encode(&self, values: &Values, context: &Context<'_>) -> Result<Option<EncodedNode>>;
+
+    /// Checks that the parts of a node fit each other.
+    fn open(&self, parts: Parts) -> Result<Box<dyn Decode>>;
+}
+
+/// A node's decoder.
+trait Decode: Debug + Send + Sync {
+    /// Appends the values of a range that is not empty and within the node, at a cost that follows the range and not the node. What has to be
+    /// done once per page is done once and kept. A range of one value is a look-up.
+    fn decode(&self, range: Range<usize>, out: &mut Output) -> Result<()>;
+}
+
+/// How to encode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EncodeOptions {
+    /// The level of ZSTD, where it pays; `None` for never.
+    pub zstd_level: Option<i32>,
+    /// Use this encoding for the root, whatever it costs: for tests and benchmarks.
+    pub forced: Option<EncodingId>,
+}
+
+impl Default for EncodeOptions {
+    fn default() -> Self {
+        Self { zstd_level: Some(3), forced: None }
+    }
+}
+
+/// Encodes the values of a page in whatever is cheapest to store and to decode. The slots of nulls may come back as anything.
+pub fn encode(values: &Values, validity: Option<&NullBuffer>, options: &EncodeOptions) -> Result<Encoded> {
+    if values.len() > COUNT_MAX {
+        return Err(Error::invalid_argument(format!("a page of {} values; {COUNT_MAX} are the most", values.len())));
+    }
+    if validity.is_some_and(|validity| validity.len() != values.len()) {
+        return Err(Error::invalid_argument("there are not as many validity bits as values"));
+    }
+    let validity = validity.filter(|validity| validity.null_count() > 0);
+    let filled = validity.map(|validity| sample::fill_forward(values, validity)).transpose()?;
+    let context = Context::root(options, validity);
+    Encoded::new(&context.encode(filled.as_ref().unwrap_or(values))?)
+}

@@ -1,0 +1,166 @@
+//! RUN_LENGTH: each run's value, and the index behind its last.
+
+use std::ops::Range;
+
+use arrow::array::Array;
+use arrow::buffer::Buffer;
+
+use super::choose::Context;
+use super::node::{EncodedNode, Node, Parts};
+use super::plain::rebase;
+use super::sample::{Cost, Sample, real};
+use super::words::{Word, with_word, words_from, words_of};
+use super::{Decode, Decoded, Encoding, EncodingId, Output, PType, Values};
+use crate::format::{Error, Result};
+
+#[derive(Debug)]
+pub(super) struct RunLength;
+
+/// Runs shorter than this on average are not worth their ends.
+const RUN_MIN: usize = 3;
+/// What a run's end takes, packed.
+const END_BYTES: f64 = 1.5;
+
+impl Encoding for RunLength {
+    fn estimate(&self, sample: &Sample<'_>) -> Option<Cost> {
+        let values = sample.values();
+        if values.len() < RUN_MIN * run_ends(values).len().saturating_sub(sample.seams()).max(1) {
+            return None;
+        }
+        // A sample is cut too short to show long runs; counting them all is cheap beside encoding them.
+        let ends = run_ends(sample.all());
+        let runs = real(ends.len());
+        if sample.count() < RUN_MIN * ends.len() {
+            return None;
+        }
+        let value_bytes = match values {
+            Values::Bool(_) => 0.125,
+            Values::Fixed { ptype, .. } => real(ptype.width()?) * if ptype.is_integer() { 0.4 } else { 1.0 },
+            Values::Bytes(_) => sample.text_bytes() / real(sample.count()) * 0.6 + 1.0,
+        };
+        Some(Cost { bytes: runs * (value_bytes + END_BYTES) + 150.0, nanos: 3.0 * runs + 0.1 * real(sample.count()) })
+    }
+
+    fn encode(&self, values: &Values, context: &Context<'_>) -> Result<Option<EncodedNode>> {
+        if values.is_empty() {
+            return Ok(None);
+        }
+        let ends = run_ends(values);
+        let lasts: Vec<u32> = ends.iter().map(|end| end - 1).collect();
+        let picked = values.pick(&lasts)?;
+        let ends = Values::Fixed { ptype: PType::U32, bytes: Buffer::from_vec(ends) };
+        let children = vec![
+            context.child(&[EncodingId::RunLength]).encode(&picked)?,
+            context.child(&[EncodingId::RunLength, EncodingId::Dictionary]).encode(&ends)?,
+        ];
+        let (ptype, count) = (values.ptype(), values.len());
+        Ok(Some(EncodedNode { encoding: EncodingId::RunLength, ptype, count, params: [0; 2], buffers: Vec::new(), children }))
+    }
+
+    fn open(&self, mut parts: Parts) -> Result<Box<dyn Decode>> {
+        let ([], [values, ends]) = parts.take()?;
+        parts.check(values.ptype() == parts.ptype, "its runs are of another type")?;
+        parts.check(ends.ptype() == PType::U32 && ends.count() == values.count(), "its ends are not one U32 per run")?;
+        parts.check(values.count() <= parts.count, "it has more runs than values")?;
+        Ok(Box::new(Runs { values, ends, count: parts.count }))
+    }
+}
+
+/// The index behind each run.
+fn run_ends(values: &Values) -> Vec<u32> {
+    match values {
+        Values::Bool(bits) => ends_where(bits.len(), |index| bits.value(index) != bits.value(index - 1)),
+        Values::Fixed { ptype, bytes } => with_word!(ptype.width().unwrap_or(1), T => {
+            let words = words_from::<T>(bytes);
+            ends_where(words.len(), |index| words[index] != words[index - 1])
+        }),
+        Values::Bytes(array) => {
+            let views = array.views();
+            let differ = |index: usize| match (views[index], views[index - 1]) {
+                // Length and prefix differ, or both are inlined: the views say it.
+                (a, b) if (a ^ b) & u128::from(u64::MAX) != 0 => true,
+                (a, b) if (a & 0xFFFF_FFFF) <= 12 => a != b,
+                _ => array.value(index) != array.value(index - 1),
+            };
+            ends_where(array.len(), differ)
+        }
+    }
+}
+
+/// The indexes where a value differs from the one before it, and the number of values. Written without a branch per value.
+fn ends_where(count: usize, differs: impl Fn(usize) -> bool) -> Vec<u32> {
+    let mut ends = Vec::new();
+    let mut found = [0u32; 256];
+    let mut next = 1;
+    while next < count {
+        let stop = count.min(next + found.len());
+        let mut length = 0;
+        for index in next..stop {
+            found[length] = u32::try_from(index).unwrap_or(u32::MAX);
+            length += usize::from(differs(index));
+        }
+        ends.extend_from_slice(&found[..length]);
+        next = stop;
+    }
+    if count > 0 {
+        ends.push(u32::try_from(count).unwrap_or(u32::MAX));
+    }
+    ends
+}
+
+#[derive(Debug)]
+struct Runs {
+    values: Node,
+    ends: Node,
+    count: usize,
+}
+
+impl Decode for Runs {
+    fn decode(&self, range: Range<usize>, out: &mut Output) -> Result<()> {
+        let ends = self.ends.all()?.words::<u32>()?;
+        if ends.last().is_none_or(|&end| end as usize != self.count) {
+            return Err(Error::invalid_file("the last run does not end with the values"));
+        }
+        match self.values.all()? {
+            Decoded::Bool(bits) => {
+                let out = out.bits()?;
+                each_run(ends, range, |run, length| out.append_n(length, bits.value(run)))
+            }
+            Decoded::Fixed(bytes) => with_word!(out.ptype().width().unwrap_or(1), T => {
+                let words = words_of::<T>(bytes)?;
+                fill_runs(words, ends, range, out)
+            }),
+            Decoded::Views { views, buffers } => {
+                let (out, base) = out.views(buffers)?;
+                each_run(ends, range, |run, length| out.resize(out.len() + length, rebase(views[run], base)))
+            }
+        }
+    }
+}
+
+fn fill_runs<T: Word>(words: &[T], ends: &[u32], range: Range<usize>, out: &mut Output) -> Result<()> {
+    let mut rest = out.grow::<T>(range.len())?;
+    each_run(ends, range, |run, length| {
+        let (values, behind) = std::mem::take(&mut rest).split_at_mut(length);
+        values.fill(words[run]);
+        rest = behind;
+    })
+}
+
+/// Calls back with each run's index and its length within the range. A run index is less than `ends.len()`, and lengths add up to no more than
+/// the range; when the ends do not ascend or end too soon, it is an error.
+fn each_run(ends: &[u32], range: Range<usize>, mut each: impl FnMut(usize, usize)) -> Result<()> {
+    let mut at = range.start;
+    let mut run = ends.partition_point(|&end| end as usize <= at);
+    while at < range.end {
+        let end = ends.get(run).map_or(0, |&end| end as usize);
+        if end <= at {
+            return Err(Error::invalid_file("the ends of runs do not ascend to the number of values"));
+        }
+        let stop = end.min(range.end);
+        each(run, stop - at);
+        at = stop;
+        run += 1;
+    }
+    Ok(())
+}

@@ -1,0 +1,66 @@
+//! What the chooser chooses, where the right choice is plain.
+
+use arrow::array::BinaryViewArray;
+use arrow::buffer::Buffer;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::super::node::Encoded;
+use super::super::{EncodeOptions, EncodingId, EncodingTree, PType, Values, encode};
+
+const COUNT: usize = 65_536;
+
+fn choose(values: &Values) -> (EncodingTree, Encoded) {
+    let encoded = encode(values, None, &EncodeOptions::default()).unwrap();
+    (EncodingTree::read(encoded.tree()).unwrap(), encoded)
+}
+
+fn numbers(mut number: impl FnMut(i64) -> i64) -> Values {
+    Values::Fixed { ptype: PType::I64, bytes: Buffer::from_vec((0..65_536).map(&mut number).collect::<Vec<i64>>()) }
+}
+
+/// The encodings down the tree's last children, and the bytes of the page.
+#[track_caller]
+fn check(values: &Values, expected: &[EncodingId], at_most: usize) {
+    let (tree, encoded) = choose(values);
+    let mut path = vec![tree.encoding];
+    let mut node = &tree;
+    while let (true, Some(child)) = (path.len() < expected.len(), node.children.last()) {
+        path.push(child.encoding);
+        node = child;
+    }
+    assert_eq!(path, expected, "{tree}");
+    assert!(encoded.size() <= at_most, "{} bytes\n{tree}", encoded.size());
+}
+
+#[test]
+fn obvious_data_gets_the_obvious_encoding() {
+    use EncodingId::{Constant, Delta, Dictionary, Frame, Narrow, Plain, RunLength};
+    let mut random = StdRng::seed_from_u64(3);
+    check(&numbers(|_| 7), &[Constant], 32);
+    check(&numbers(|index| index * 10 + 1_000_000), &[Delta, Constant], 400);
+    check(&numbers(|index| index / 500 * 31 % 17), &[RunLength], 1000);
+    check(&numbers(|_| random.random_range(5000..6000)), &[Frame], COUNT * 10 / 8 + 100);
+    check(&numbers(|_| if random.random_bool(0.001) { i64::MIN } else { random.random_range(0..16) }), &[Frame], COUNT / 2 + 2000);
+    check(&numbers(|_| [1, 1 << 40, -(1 << 50), 99][random.random_range(0..4)]), &[Dictionary], COUNT / 4 + 300);
+    check(&numbers(|_| random.random()), &[Plain], COUNT * 8 + 100);
+
+    let decimals = (0..COUNT).map(|_| random.random_range(100_000i128..200_000)).collect::<Vec<_>>();
+    check(&Values::Fixed { ptype: PType::I128, bytes: Buffer::from_vec(decimals) }, &[Narrow, Frame], COUNT * 17 / 8 + 200);
+}
+
+#[test]
+fn strings_get_a_dictionary_or_zstd() {
+    let mut random = StdRng::seed_from_u64(4);
+    let words = ["carefully", "final", "deposits", "sleep", "furiously", "among", "the", "ironic", "requests", "accounts"];
+    let text: Vec<String> = (0..COUNT / 4).map(|_| (0..6).map(|_| words[random.random_range(0..10)]).collect::<Vec<_>>().join(" ")).collect();
+    let (tree, encoded) = choose(&Values::Bytes(BinaryViewArray::from_iter_values(&text)));
+    let raw: usize = text.iter().map(String::len).sum();
+    assert_eq!((tree.encoding, tree.buffers[0].compression), (EncodingId::Plain, 1), "{tree}");
+    assert!(encoded.size() < raw * 4 / 10, "{} of {raw}\n{tree}", encoded.size());
+
+    let few: Vec<&str> = (0..COUNT).map(|_| words[random.random_range(0..10)]).collect();
+    let (tree, encoded) = choose(&Values::Bytes(BinaryViewArray::from_iter_values(few)));
+    assert_eq!((tree.encoding, tree.children[0].encoding), (EncodingId::Dictionary, EncodingId::Frame), "{tree}");
+    assert!(encoded.size() < COUNT / 2 + 500);
+}

@@ -1,0 +1,167 @@
+//! One table of cases, driven through every encoding and the chooser, next to a slow reader written from the specification.
+
+mod cases;
+mod choice;
+mod corruption;
+mod naive;
+
+use std::ops::Range;
+
+use arrow::array::{Array, BinaryViewArray};
+use arrow::buffer::NullBuffer;
+use bytes::Bytes;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::{Decoded, EncodeOptions, EncodingId, Output, PType, Values, encode};
+use crate::format::fermion::page::{Page, PageExpect, write_page};
+
+/// A value as its bytes, a boolean as one.
+type Value = Vec<u8>;
+
+fn expect(values: &Values) -> PageExpect {
+    PageExpect { ptype: values.ptype(), rows: u32::try_from(values.len()).ok(), extra: 0, checksum: true, utf8: false }
+}
+
+fn to_list(values: &Values) -> Vec<Value> {
+    match values {
+        Values::Bool(bits) => bits.iter().map(|bit| vec![u8::from(bit)]).collect(),
+        Values::Fixed { ptype, bytes } => bytes.chunks(ptype.width().unwrap()).map(<[u8]>::to_vec).collect(),
+        Values::Bytes(array) => (0..array.len()).map(|index| array.value(index).to_vec()).collect(),
+    }
+}
+
+fn from_output(out: Output) -> Vec<Value> {
+    let ptype = out.ptype();
+    to_list(&match out.finish() {
+        Decoded::Bool(bits) => Values::Bool(bits),
+        Decoded::Fixed(bytes) => Values::Fixed { ptype, bytes },
+        // Arrow checks every view.
+        Decoded::Views { views, buffers } => Values::Bytes(BinaryViewArray::try_new(views, buffers, None).unwrap()),
+    })
+}
+
+fn decode(page: &Page, ptype: PType, ranges: &[Range<usize>]) -> Vec<Value> {
+    let mut out = Output::new(ptype, 0);
+    for range in ranges {
+        page.decode(range.clone(), &mut out).unwrap();
+    }
+    from_output(out)
+}
+
+fn page_of(values: &Values, validity: Option<&NullBuffer>, options: &EncodeOptions) -> Option<Bytes> {
+    let encoded = encode(values, validity, options);
+    let encoded = match options.forced {
+        Some(_) => encoded.ok()?,
+        None => encoded.unwrap(),
+    };
+    Some(Bytes::from(write_page(&encoded, u32::try_from(values.len()).unwrap(), true)))
+}
+
+/// Encodes in one way, and reads back by the kernels and by the slow reader: all, in pieces, and one by one.
+fn check_one(name: &str, values: &Values, validity: Option<&NullBuffer>, options: &EncodeOptions) -> bool {
+    let Some(bytes) = page_of(values, validity, options) else { return false };
+    let expected = to_list(values);
+    let page = Page::open(&bytes, &expect(values)).unwrap_or_else(|error| panic!("{name}, {options:?}: {error}"));
+    let same = |found: &[Value], from: usize, what: &str| {
+        for (index, value) in found.iter().enumerate() {
+            let is_free = validity.is_some_and(|validity| validity.is_null(from + index));
+            assert!(is_free || *value == expected[from + index], "{name}, {options:?}, {what}, value {}\n{}", from + index, page.describe());
+        }
+    };
+    let count = values.len();
+    assert_eq!((page.rows(), page.len(), bytes.len() % 8), (count, count, 0));
+    let all = decode(&page, values.ptype(), std::slice::from_ref(&(0..count)));
+    assert_eq!(all.len(), count, "{name}, {options:?}");
+    same(&all, 0, "whole");
+    assert_eq!(naive::read_page(&bytes), all, "{name}, {options:?}, against the slow reader\n{}", page.describe());
+
+    let mut random = StdRng::seed_from_u64(count as u64);
+    for _ in 0..8 {
+        let (a, b) = (random.random_range(0..=count), random.random_range(0..=count));
+        let range = a.min(b)..a.max(b);
+        same(&decode(&page, values.ptype(), std::slice::from_ref(&range)), range.start, "range");
+        if let Some(index) = (count > 0).then(|| random.random_range(0..count)) {
+            same(&decode(&page, values.ptype(), std::slice::from_ref(&(index..index + 1))), index, "get");
+        }
+    }
+    // Pieces into one output, from a page opened at an odd address.
+    let mut shifted = vec![0];
+    shifted.extend_from_slice(&bytes);
+    let page = Page::open(&Bytes::from(shifted).slice(1..), &expect(values)).unwrap();
+    let cuts = [0, count / 5, count / 5, count / 2, count];
+    let ranges: Vec<_> = cuts.windows(2).map(|pair| pair[0]..pair[1]).collect();
+    assert_eq!(decode(&page, values.ptype(), &ranges), all, "{name}, {options:?}, in pieces");
+    true
+}
+
+/// Every encoding that takes the values, and the chooser, with ZSTD for half of the cases.
+fn check(name: &str, values: &Values) {
+    let zstd_level = values.len().is_multiple_of(2).then_some(1);
+    for forced in EncodingId::ALL {
+        let done = check_one(name, values, None, &EncodeOptions { zstd_level, forced: Some(*forced) });
+        let must = match forced {
+            EncodingId::Plain | EncodingId::Dictionary => values.ptype() != PType::Bool,
+            EncodingId::Bitmap => values.ptype() == PType::Bool,
+            EncodingId::RunLength => !values.is_empty(),
+            EncodingId::Frame | EncodingId::Delta => !values.is_empty() && super::pack::is_lane(values.ptype()),
+            EncodingId::Constant | EncodingId::Narrow => false,
+        };
+        assert!(done || !must, "{name}: {} refuses", forced.name());
+    }
+    let chosen = EncodeOptions { zstd_level, forced: None };
+    check_one(name, values, None, &chosen);
+    let mut random = StdRng::seed_from_u64(7);
+    let some: NullBuffer = (0..values.len()).map(|_| random.random_bool(0.4)).collect::<Vec<_>>().into();
+    for validity in [some, NullBuffer::new_null(values.len())] {
+        check_one(name, values, Some(&validity), &chosen);
+    }
+}
+
+#[test]
+fn numbers_come_back_from_every_encoding() {
+    for ptype in PType::ALL.into_iter().filter(|ptype| ptype.width().is_some()) {
+        for (name, values) in cases::numbers(ptype) {
+            check(&format!("{} {name}", ptype.name()), &values);
+        }
+    }
+}
+
+#[test]
+fn booleans_come_back_from_every_encoding() {
+    cases::booleans().iter().for_each(|(name, values)| check(name, values));
+}
+
+#[test]
+fn strings_come_back_from_every_encoding() {
+    cases::strings().iter().for_each(|(name, values)| check(name, values));
+}
+
+#[test]
+fn a_slice_of_values_is_encoded_as_if_it_were_all() {
+    for (name, values) in cases::numbers(PType::I128).into_iter().chain(cases::booleans()).chain(cases::strings()) {
+        if values.len() > 20 {
+            check_one(&name, &values.slice(3, values.len() - 10), None, &EncodeOptions::default());
+        }
+    }
+}
+
+#[test]
+fn text_is_checked_once_it_is_decoded() {
+    for strings in [vec!["ä".repeat(7), "b".into(), "ü".repeat(5)], vec!["ä".repeat(7); 3]] {
+        let values = Values::Bytes(BinaryViewArray::from_iter_values(&strings));
+        for forced in [EncodingId::Plain, EncodingId::Dictionary, EncodingId::RunLength, EncodingId::Constant] {
+            let Some(bytes) = page_of(&values, None, &EncodeOptions { zstd_level: None, forced: Some(forced) }) else { continue };
+            let expect = PageExpect { utf8: true, checksum: false, ..expect(&values) };
+            let read = |bytes: &[u8]| {
+                let page = Page::open(&Bytes::copy_from_slice(bytes), &expect).unwrap();
+                page.decode(0..1, &mut Output::new(PType::Bytes, 0))
+            };
+            assert!(read(&bytes).is_ok());
+            let mut damaged = bytes.to_vec();
+            let at = damaged.windows(2).position(|pair| pair == "ä".as_bytes()).unwrap();
+            damaged[at] = b'a';
+            assert_eq!(read(&damaged).unwrap_err().kind(), crate::format::ErrorKind::InvalidFile, "{}", forced.name());
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Reading a CMB.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use zerocopy::little_endian::U32;
+
+use super::wire::{
+    BoundsHeader, CmbHeader, DescType, FullChunkDesc, LENGTH_ALL_NULL, PageExt, PageMeta, SimpleChunkDesc, StreamMeta, StripeMeta, TRAILER_LENGTH,
+    payload_offset, stream_directory_offset, stream_name,
+};
+use super::{Chunk, ChunkPage, Pages, StreamType};
+use crate::format::error::{Error, Result};
+use crate::format::fermion::schema::Stream;
+use crate::format::fermion::stats::{Bounds, ZoneStats};
+use crate::format::fermion::stripes::Stripe;
+use crate::format::scan::Section;
+use crate::format::wire;
+
+/// The header of a page is the least that a page can be.
+const PAGE_SIZE_MIN: u32 = 16;
+
+/// What a CMB has to agree with.
+#[derive(Debug, Clone, Copy)]
+pub struct CmbExpect<'a> {
+    /// The streams of the column's type.
+    pub streams: &'a [Stream],
+    /// The stripes of the file.
+    pub stripes: &'a Arc<[Stripe]>,
+    /// Whether the CMB carries a CRC32.
+    pub checksum: bool,
+    /// Bytes of the file.
+    pub file_length: u64,
+}
+
+/// A CMB whose head has been checked; chunks are checked as they are asked for.
+#[derive(Debug)]
+pub struct Cmb {
+    /// All but the trailer.
+    bytes: Bytes,
+    streams: Vec<StreamDesc>,
+    stripes: Arc<[Stripe]>,
+    file_length: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct StreamDesc {
+    stream: Stream,
+    desc_type: DescType,
+    chunks_offset: usize,
+}
+
+impl Cmb {
+    /// Reads a CMB.
+    pub fn read(bytes: Bytes, expect: &CmbExpect<'_>) -> Result<Self> {
+        Self::read_unplaced(bytes, expect).map_err(|error| error.in_section(Section::ColumnMetadata))
+    }
+
+    fn read_unplaced(bytes: Bytes, expect: &CmbExpect<'_>) -> Result<Self> {
+        let body_length =
+            bytes.len().checked_sub(TRAILER_LENGTH).ok_or_else(|| Error::invalid_file(format!("a CMB cannot have {} bytes", bytes.len())))?;
+        if expect.checksum {
+            let crc: &U32 = wire::read(&bytes, body_length, "the CRC32 of a CMB")?;
+            if crc32fast::hash(wire::slice(&bytes, 0, body_length, "a CMB")?) != crc.get() {
+                return Err(Error::checksum("a CMB does not match its CRC32"));
+            }
+        }
+        let bytes = bytes.slice(..body_length);
+        check_counts(&bytes, expect)?;
+        let directory: &[StreamMeta] =
+            wire::read_slice(&bytes, stream_directory_offset(expect.stripes.len()), expect.streams.len(), "the stream directory")?;
+        let payload_offset = payload_offset(expect.stripes.len(), expect.streams.len());
+        let streams = directory.iter().zip(expect.streams).map(|(meta, stream)| stream_desc(meta, *stream, payload_offset)).collect::<Result<_>>()?;
+        Ok(Self { bytes, streams, stripes: Arc::clone(expect.stripes), file_length: expect.file_length })
+    }
+
+    /// The streams of the column.
+    pub fn streams(&self) -> impl ExactSizeIterator<Item = Stream> {
+        self.streams.iter().map(|desc| desc.stream)
+    }
+
+    /// How the chunks of `stream` are described.
+    pub fn desc_type(&self, stream: usize) -> Option<DescType> {
+        self.streams.get(stream).map(|desc| desc.desc_type)
+    }
+
+    /// The part of `stream` in `stripe`.
+    pub fn chunk(&self, stream: usize, stripe: usize) -> Result<Chunk> {
+        let (Some(desc), Some(place)) = (self.streams.get(stream), self.stripes.get(stripe)) else {
+            return Err(Error::invalid_argument(format!("there is no stream {stream} in a stripe {stripe}")));
+        };
+        self.read_chunk(desc, stripe, place).map_err(|error| error.in_section(Section::ColumnMetadata))
+    }
+
+    /// Nulls of the column in `stripe`, if the metadata says.
+    pub fn null_count(&self, stripe: usize) -> Result<Option<u64>> {
+        let Some(StreamType::Validity) = self.stream_type(0) else { return Ok(None) };
+        let rows = self.stripes.get(stripe).map(|stripe| u64::from(stripe.rows));
+        match self.chunk(0, stripe)? {
+            Chunk::Default => return Ok(Some(0)),
+            Chunk::AllNull => return Ok(rows),
+            Chunk::Pages(Pages { stats, .. }) if stats.nulls().is_some() => return Ok(stats.nulls().map(u64::from)),
+            Chunk::Pages(_) => {}
+        }
+        // The DATA of a plain column has a slot per row. In a nested column it counts something else.
+        if self.streams.len() != 2 || self.stream_type(1) != Some(StreamType::Data) {
+            return Ok(None);
+        }
+        match self.chunk(1, stripe)? {
+            Chunk::Default | Chunk::AllNull => Ok(rows),
+            Chunk::Pages(pages) => Ok(pages.stats.nulls().map(u64::from)),
+        }
+    }
+
+    fn stream_type(&self, stream: usize) -> Option<StreamType> {
+        self.streams.get(stream).map(|desc| desc.stream.stream_type)
+    }
+
+    /// Bytes in memory.
+    pub fn memory_size(&self) -> usize {
+        size_of::<Self>() + self.bytes.len() + self.streams.len() * size_of::<StreamDesc>()
+    }
+
+    fn read_chunk(&self, desc: &StreamDesc, stripe: usize, place: &Stripe) -> Result<Chunk> {
+        match desc.desc_type {
+            DescType::UseDefault => Ok(Chunk::Default),
+            DescType::ForceNull => Ok(Chunk::AllNull),
+            DescType::Simple => {
+                let simple: &SimpleChunkDesc = self.descriptor(desc, stripe)?;
+                self.read_pages(desc, place, simple.offset.get(), simple.length.get(), |_| Ok(()))
+            }
+            DescType::Full => {
+                let full: &FullChunkDesc = self.descriptor(desc, stripe)?;
+                let slots = desc.stream.slots_per_row.and_then(|slots| slots.checked_mul(u64::from(place.rows)));
+                self.read_pages(desc, place, full.offset.get(), full.length.get(), |pages| self.read_full(full, slots, pages))
+            }
+        }
+    }
+
+    fn descriptor<T>(&self, desc: &StreamDesc, stripe: usize) -> Result<&T>
+    where
+        T: zerocopy::FromBytes + zerocopy::KnownLayout + zerocopy::Immutable + zerocopy::Unaligned,
+    {
+        let offset = stripe.saturating_mul(size_of::<T>()).saturating_add(desc.chunks_offset);
+        wire::read(&self.bytes, offset, "a chunk descriptor")
+    }
+
+    /// A chunk by its length: none, all null, or pages that `fill` completes.
+    fn read_pages(&self, desc: &StreamDesc, place: &Stripe, offset: u64, length: u32, fill: impl FnOnce(&mut Pages) -> Result<()>) -> Result<Chunk> {
+        match length {
+            0 => Ok(Chunk::Default),
+            LENGTH_ALL_NULL if desc.stream.stream_type == StreamType::Validity => Ok(Chunk::AllNull),
+            _ => {
+                self.check_place(place, offset, length)?;
+                let mut pages = Pages { offset, length, stats: ZoneStats::UNKNOWN, pages: Vec::new(), bounds: None };
+                fill(&mut pages)?;
+                Ok(Chunk::Pages(pages))
+            }
+        }
+    }
+
+    fn check_place(&self, place: &Stripe, offset: u64, length: u32) -> Result<()> {
+        let end = offset.saturating_add(u64::from(length));
+        if end > self.file_length {
+            return Err(Error::eof(format!("a chunk of {length} bytes at {offset} lies beyond the end of the file")));
+        }
+        if offset < place.offset || end > place.end() {
+            return Err(Error::invalid_file(format!(
+                "a chunk of {length} bytes at {offset} is not in its stripe, {}..{}",
+                place.offset,
+                place.end()
+            )));
+        }
+        if !offset.is_multiple_of(8) || !length.is_multiple_of(8) {
+            return Err(Error::invalid_file(format!("a chunk of {length} bytes at {offset} is not made of multiples of 8")));
+        }
+        Ok(())
+    }
+
+    fn read_full(&self, full: &FullChunkDesc, slots: Option<u64>, pages: &mut Pages) -> Result<()> {
+        let flags = full.flags.get() & !ZoneStats::PAGE_EXT;
+        pages.stats = checked_stats(full.chunk_min.get(), full.chunk_max.get(), full.null_count.get(), flags, slots)?;
+        pages.pages = if full.num_pages.get() > 1 {
+            self.read_page_metas(full, slots)?
+        } else {
+            let rows = slots.map(|slots| u32::try_from(slots).map_err(|_| Error::invalid_file(format!("a page cannot have {slots} rows"))));
+            vec![ChunkPage { size: pages.length, rows: rows.transpose()?, stats: pages.stats }]
+        };
+        if full.bounds_offset.get() != 0 {
+            pages.bounds = Some(self.read_bounds(full.bounds_offset.get())?);
+        }
+        Ok(())
+    }
+
+    fn read_page_metas(&self, full: &FullChunkDesc, slots: Option<u64>) -> Result<Vec<ChunkPage>> {
+        let start = payload_place(full.page_meta_offset.get())?;
+        let count = full.num_pages.get() as usize;
+        let metas: &[PageMeta] = wire::read_slice(&self.bytes, start, count, "the page metadata")?;
+        let exts: &[PageExt] = if full.flags.get() & ZoneStats::PAGE_EXT != 0 {
+            wire::read_slice(&self.bytes, start.saturating_add(size_of_val(metas)), count, "the page extensions")?
+        } else {
+            &[]
+        };
+        let mut pages = Vec::with_capacity(metas.len());
+        let (mut size_total, mut rows_total) = (0_u64, 0_u64);
+        for (index, meta) in metas.iter().enumerate() {
+            let (size, rows) = (meta.page_size.get(), meta.row_count.get());
+            if !size.is_multiple_of(8) || size < PAGE_SIZE_MIN {
+                return Err(Error::invalid_file(format!("page {index} of a chunk cannot have {size} bytes")));
+            }
+            let (null_count, flags) = exts.get(index).map_or((0, 0), |ext| (ext.null_count.get(), ext.flags.get()));
+            let stats = checked_stats(meta.min_val.get(), meta.max_val.get(), null_count, flags, Some(u64::from(rows)))?;
+            size_total += u64::from(size);
+            rows_total += u64::from(rows);
+            pages.push(ChunkPage { size, rows: Some(rows), stats });
+        }
+        if size_total != u64::from(full.length.get()) {
+            return Err(Error::invalid_file(format!("the pages of a chunk have {size_total} bytes, the chunk has {}", full.length)));
+        }
+        match slots {
+            Some(slots) if slots != rows_total => {
+                Err(Error::invalid_file(format!("the pages of a chunk have {rows_total} rows, the stripe {slots}")))
+            }
+            _ => Ok(pages),
+        }
+    }
+
+    fn read_bounds(&self, offset: u32) -> Result<Bounds> {
+        let start = payload_place(offset)?;
+        let header: &BoundsHeader = wire::read(&self.bytes, start, "bounds")?;
+        let (min_length, max_length) = (header.min_length.get() as usize, header.max_length.get() as usize);
+        let min_start = start.saturating_add(size_of::<BoundsHeader>());
+        let max_start = min_start.saturating_add(min_length);
+        let min = self.bytes.slice_ref(wire::slice(&self.bytes, min_start, min_length, "a lower bound")?);
+        let max = self.bytes.slice_ref(wire::slice(&self.bytes, max_start, max_length, "an upper bound")?);
+        Ok(Bounds::from_parts(min, max, header.flags.get()))
+    }
+}
+
+fn check_counts(bytes: &[u8], expect: &CmbExpect<'_>) -> Result<()> {
+    let header: &CmbHeader = wire::read(bytes, 0, "the header of a CMB")?;
+    let (streams, stripes) = (header.num_streams.get() as usize, header.num_stripes.get() as usize);
+    if (streams, stripes) != (expect.streams.len(), expect.stripes.len()) {
+        return Err(Error::invalid_file(format!(
+            "a CMB has {streams} streams and {stripes} stripes, the type of the column has {} and the file {}",
+            expect.streams.len(),
+            expect.stripes.len()
+        )));
+    }
+    let metas: &[StripeMeta] = wire::read_slice(bytes, size_of::<CmbHeader>(), stripes, "the stripes of a CMB")?;
+    match metas.iter().zip(expect.stripes.iter()).position(|(meta, stripe)| meta.row_count.get() != stripe.rows) {
+        Some(index) => Err(Error::invalid_file(format!("a CMB and the stripe directory differ on the rows of stripe {index}"))),
+        None => Ok(()),
+    }
+}
+
+fn stream_desc(meta: &StreamMeta, stream: Stream, payload_offset: usize) -> Result<StreamDesc> {
+    let name = stream_name(stream.stream_type);
+    if meta.stream_type != stream.stream_type as u8 {
+        return Err(Error::invalid_file(format!("a CMB has a stream of type {} where the type of the column has {name}", meta.stream_type)));
+    }
+    let desc_type = DescType::from_id(meta.desc_type)?;
+    let chunks_offset = meta.chunks_offset.get() as usize;
+    match desc_type {
+        DescType::ForceNull if stream.stream_type != StreamType::Validity => {
+            Err(Error::invalid_file(format!("a {name} stream cannot be FORCE_NULL")))
+        }
+        DescType::UseDefault | DescType::ForceNull if chunks_offset != 0 => {
+            Err(Error::invalid_file(format!("a {name} stream without chunks has them at {chunks_offset}")))
+        }
+        DescType::Simple | DescType::Full if chunks_offset < payload_offset || !chunks_offset.is_multiple_of(8) => {
+            Err(Error::invalid_file(format!("the chunks of a {name} stream cannot be at {chunks_offset}")))
+        }
+        _ => Ok(StreamDesc { stream, desc_type, chunks_offset }),
+    }
+}
+
+fn payload_place(offset: u32) -> Result<usize> {
+    if offset.is_multiple_of(8) { Ok(offset as usize) } else { Err(Error::invalid_file(format!("metadata at {offset} is not at a multiple of 8"))) }
+}
+
+fn checked_stats(min: i64, max: i64, null_count: u32, flags: u32, slots: Option<u64>) -> Result<ZoneStats> {
+    let stats = ZoneStats { min, max, null_count, flags };
+    if stats.bounds().is_some_and(|(min, max)| min > max) {
+        return Err(Error::invalid_file(format!("a lower bound {min} is above its upper bound {max}")));
+    }
+    if let (Some(nulls), Some(slots)) = (stats.nulls(), slots)
+        && u64::from(nulls) > slots
+    {
+        return Err(Error::invalid_file(format!("{slots} slots cannot have {nulls} nulls")));
+    }
+    Ok(stats)
+}

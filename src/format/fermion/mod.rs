@@ -1,0 +1,14 @@
+#![doc = include_str!("SPEC.md")]
+
+pub mod cit;
+pub mod cmb;
+pub mod footer;
+pub mod page;
+pub mod read;
+pub mod schema;
+pub mod stats;
+pub mod stripes;
+pub mod write;
+
+pub use read::{ColumnMeta, ColumnSummary, FermionScan, FileMeta, LoadColumns, Open, OpenOptions, ScanRequest};
+pub use write::{Summary, Writer, WriterOptions};

@@ -1,0 +1,141 @@
+//! A page: a header, the encoding tree, and the buffers. It is read, checked and decoded by itself.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use zerocopy::little_endian::U32;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::format::codec::{Encoded, EncodingTree, Node, Output, PType};
+use crate::format::wire::{ceil8, pad8, read};
+use crate::format::{Error, Result};
+
+/// The beginning of a page.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct PageHeader {
+    crc: U32,
+    length: U32,
+    row_count: U32,
+    tree_length: U32,
+}
+
+impl PageHeader {
+    /// Bytes of a header.
+    pub const LENGTH: usize = 16;
+    /// What the CRC does not cover: itself.
+    const CRC_LENGTH: usize = 4;
+
+    /// The header at the beginning of `bytes`, which may hold more than the page: how pages without metadata are found.
+    pub fn read(bytes: &[u8]) -> Result<Self> {
+        read::<Self>(bytes, 0, "a page header").copied()
+    }
+
+    /// Bytes of the page, header included.
+    pub fn length(&self) -> usize {
+        self.length.get() as usize
+    }
+
+    /// Rows of the page.
+    pub fn rows(&self) -> usize {
+        self.row_count.get() as usize
+    }
+}
+
+const _: () = assert!(size_of::<PageHeader>() == PageHeader::LENGTH);
+
+/// The bytes of a page, a multiple of 8. `checksum` says whether the file's settings promise a CRC.
+pub fn write_page(encoded: &Encoded, row_count: u32, checksum: bool) -> Vec<u8> {
+    let length = ceil8(PageHeader::LENGTH + encoded.tree().len()) + encoded.body().len();
+    // Encoded values are known to fit.
+    let fit = |length: usize| U32::new(u32::try_from(length).unwrap_or(u32::MAX));
+    let mut header = PageHeader { crc: 0.into(), length: fit(length), row_count: row_count.into(), tree_length: fit(encoded.tree().len()) };
+    let mut page = Vec::with_capacity(length);
+    page.extend_from_slice(header.as_bytes());
+    page.extend_from_slice(encoded.tree());
+    pad8(&mut page);
+    page.extend_from_slice(encoded.body());
+    if checksum {
+        header.crc = crc32fast::hash(&page[PageHeader::CRC_LENGTH..]).into();
+        page[..PageHeader::CRC_LENGTH].copy_from_slice(header.crc.as_bytes());
+    }
+    page
+}
+
+/// What the metadata says of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageExpect {
+    /// The type of its values.
+    pub ptype: PType,
+    /// Its rows; `None` to take the header's word for it, and to compare it with what is left of the chunk.
+    pub rows: Option<u32>,
+    /// Values beyond one per row: 1 for OFFSETS.
+    pub extra: u32,
+    /// Whether its CRC is to be checked.
+    pub checksum: bool,
+    /// Whether its values must be strings.
+    pub utf8: bool,
+}
+
+/// A page whose header and tree have been checked. What is costly, as decompression is, happens when it is first decoded, and once.
+#[derive(Debug)]
+pub struct Page {
+    rows: usize,
+    tree: EncodingTree,
+    root: Node,
+}
+
+impl Page {
+    /// Opens a page; `bytes` are exactly its own.
+    pub fn open(bytes: &Bytes, expect: &PageExpect) -> Result<Self> {
+        let header = PageHeader::read(bytes)?;
+        if header.length() != bytes.len() || !bytes.len().is_multiple_of(8) {
+            return Err(Error::invalid_file(format!("a page of {} bytes says that it has {}", bytes.len(), header.length())));
+        }
+        if expect.checksum && crc32fast::hash(&bytes[PageHeader::CRC_LENGTH..]) != header.crc.get() {
+            return Err(Error::checksum("a page is damaged"));
+        }
+        let rows = header.row_count.get();
+        if expect.rows.is_some_and(|expected| expected != rows) {
+            return Err(Error::invalid_file(format!("a page has {rows} rows, and its metadata says {:?}", expect.rows)));
+        }
+        let tree_end = PageHeader::LENGTH.saturating_add(header.tree_length.get() as usize);
+        let body = ceil8(tree_end.min(bytes.len()));
+        let (Some(tree), true) = (bytes.get(PageHeader::LENGTH..tree_end), body <= bytes.len()) else {
+            return Err(Error::invalid_file("an encoding tree ends behind its page"));
+        };
+        let tree = EncodingTree::read(tree)?;
+        let count = u64::from(rows) + u64::from(expect.extra);
+        if tree.count as u64 != count || tree.ptype != expect.ptype {
+            let (ptype, expected) = (tree.ptype.name(), expect.ptype.name());
+            return Err(Error::invalid_file(format!("a page holds {} {ptype} values instead of {count} {expected}", tree.count)));
+        }
+        let root = Node::open(&tree, &bytes.slice(body..), expect.utf8)?;
+        Ok(Self { rows: header.rows(), tree, root })
+    }
+
+    /// Rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Values: as many as rows, but for offsets, of which there is one more.
+    pub fn len(&self) -> usize {
+        self.root.count()
+    }
+
+    /// Whether there are no values.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Appends the values of a range to `out`. The cost follows the range.
+    pub fn decode(&self, range: Range<usize>, out: &mut Output) -> Result<()> {
+        self.root.decode(range, out)
+    }
+
+    /// How the page is encoded.
+    pub fn describe(&self) -> &EncodingTree {
+        &self.tree
+    }
+}

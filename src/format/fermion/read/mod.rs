@@ -1,0 +1,20 @@
+//! From bytes to arrays: open → metadata → zones → plan → pages → batches.
+
+mod column;
+mod columns;
+mod meta;
+mod morsel;
+mod open;
+mod plan;
+mod scan;
+mod summary;
+mod zones;
+
+pub use columns::LoadColumns;
+pub use meta::{ColumnMeta, FileMeta};
+pub use open::{Open, OpenOptions};
+pub use scan::{FermionScan, ScanRequest};
+pub use summary::ColumnSummary;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,226 @@
+//! Which bytes a stripe needs: rows and columns to pages, pages to requests.
+
+use std::ops::Range;
+
+use arrow::datatypes::{DataType, UnionMode};
+use bytes::Bytes;
+
+use super::meta::{ColumnMeta, FileMeta};
+use crate::format::array::Ranges;
+use crate::format::error::{Error, Result};
+use crate::format::fermion::cmb::{Chunk, Cmb, Pages};
+use crate::format::scan::{Fetch, Section};
+
+/// Unwanted bytes between two pages that are read along rather than asked for apart. On a local disk they cost less than a second call does.
+const GAP_MAX: u64 = 16 << 10;
+
+/// A request stops growing here, so that a wide read becomes several that can run side by side.
+const REQUEST_MAX: u64 = 8 << 20;
+
+/// What to load of each column of a stripe.
+#[derive(Debug)]
+pub(super) struct StripePlan {
+    pub(super) columns: Vec<ColumnPlan>,
+    /// Requests in the order of the file; every page lies in one of them.
+    pub(super) requests: Vec<Range<u64>>,
+}
+
+#[derive(Debug)]
+pub(super) enum ColumnPlan {
+    /// Null in every row.
+    Null,
+    /// A plan per stream.
+    Streams(Vec<StreamPlan>),
+}
+
+#[derive(Debug)]
+pub(super) enum StreamPlan {
+    /// Nothing is stored, see [`Chunk::Default`].
+    Default,
+    /// Nothing is stored, all slots are null.
+    AllNull,
+    /// These pages.
+    Pages(Vec<PagePlan>),
+    /// A chunk whose pages are found by their own headers.
+    Chunk(Range<u64>),
+}
+
+#[derive(Debug)]
+pub(super) struct PagePlan {
+    pub(super) range: Range<u64>,
+    /// The first slot of the page in the stripe.
+    pub(super) first: usize,
+    /// Its slots, where the metadata says.
+    pub(super) rows: Option<u32>,
+}
+
+impl StripePlan {
+    /// Plans to read `rows` of the columns. Their metadata must be loaded.
+    pub(super) fn new(meta: &FileMeta, columns: &[usize], stripe: usize, rows: &Ranges) -> Result<Self> {
+        let plans = columns.iter().map(|column| plan_column(meta, *column, stripe, rows)).collect::<Result<Vec<_>>>()?;
+        let requests = requests(plans.iter().flat_map(ColumnPlan::ranges).collect());
+        Ok(Self { columns: plans, requests })
+    }
+
+    pub(super) fn fetches(&self) -> Vec<Fetch> {
+        self.requests.iter().map(|range| Fetch { range: range.clone(), section: Section::Data }).collect()
+    }
+}
+
+fn plan_column(meta: &FileMeta, column: usize, stripe: usize, rows: &Ranges) -> Result<ColumnPlan> {
+    match meta.column(column)? {
+        None => Err(Error::invalid_argument("the metadata of a column is not loaded").in_section(Section::ColumnMetadata)),
+        Some(ColumnMeta::AllNull) => Ok(ColumnPlan::Null),
+        Some(ColumnMeta::Cmb(cmb)) => {
+            let counted = has_dense_union(meta.field(column)?.data_type());
+            let streams = (0..cmb.streams().len()).map(|stream| plan_stream(&cmb, stream, stripe, rows, counted)).collect::<Result<_>>()?;
+            Ok(ColumnPlan::Streams(streams))
+        }
+    }
+}
+
+/// Where a row of a dense union stands in its children is known by counting the rows before it: all pages are needed.
+fn has_dense_union(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Union(_, UnionMode::Dense) => true,
+        DataType::Union(fields, UnionMode::Sparse) => fields.iter().any(|(_, field)| has_dense_union(field.data_type())),
+        DataType::Struct(fields) => fields.iter().any(|field| has_dense_union(field.data_type())),
+        DataType::FixedSizeList(item, _) => has_dense_union(item.data_type()),
+        DataType::Dictionary(_, values) => has_dense_union(values),
+        DataType::RunEndEncoded(_, values) => has_dense_union(values.data_type()),
+        _ => false,
+    }
+}
+
+fn plan_stream(cmb: &Cmb, stream: usize, stripe: usize, rows: &Ranges, counted: bool) -> Result<StreamPlan> {
+    let slots_per_row = cmb.streams().nth(stream).filter(|_| !counted).and_then(|stream| stream.slots_per_row);
+    let slots_per_row = slots_per_row.and_then(|slots| usize::try_from(slots).ok());
+    Ok(match cmb.chunk(stream, stripe)? {
+        Chunk::Default => StreamPlan::Default,
+        Chunk::AllNull => StreamPlan::AllNull,
+        Chunk::Pages(pages) if pages.pages.is_empty() => StreamPlan::Chunk(pages.offset..pages.offset + u64::from(pages.length)),
+        Chunk::Pages(pages) => StreamPlan::Pages(wanted_pages(&pages, slots_per_row, rows)),
+    })
+}
+
+/// The pages that hold a wanted row; below a list, where only the data says which those are, all pages.
+fn wanted_pages(pages: &Pages, slots_per_row: Option<usize>, rows: &Ranges) -> Vec<PagePlan> {
+    let mut offset = pages.offset;
+    let mut first = 0;
+    let mut wanted = Vec::with_capacity(pages.pages.len());
+    for page in &pages.pages {
+        let range = offset..offset + u64::from(page.size);
+        offset = range.end;
+        let plan = PagePlan { range, first, rows: page.rows };
+        let slots = first..first.saturating_add(page.rows.map_or(usize::MAX, |rows| rows as usize));
+        first = slots.end;
+        if slots_per_row.is_none_or(|scale| rows.iter().any(|rows| overlaps(rows, scale, &slots))) {
+            wanted.push(plan);
+        }
+    }
+    wanted
+}
+
+fn overlaps(rows: &Range<usize>, scale: usize, slots: &Range<usize>) -> bool {
+    rows.start.saturating_mul(scale) < slots.end && slots.start < rows.end.saturating_mul(scale)
+}
+
+impl ColumnPlan {
+    fn ranges(&self) -> Vec<Range<u64>> {
+        match self {
+            Self::Null => Vec::new(),
+            Self::Streams(streams) => streams.iter().flat_map(StreamPlan::ranges).collect(),
+        }
+    }
+}
+
+impl StreamPlan {
+    fn ranges(&self) -> Vec<Range<u64>> {
+        match self {
+            Self::Default | Self::AllNull => Vec::new(),
+            Self::Pages(pages) => pages.iter().map(|page| page.range.clone()).collect(),
+            Self::Chunk(range) => vec![range.clone()],
+        }
+    }
+}
+
+/// Merges ranges that touch or nearly do.
+fn requests(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.retain(|range| !range.is_empty());
+    ranges.sort_unstable_by_key(|range| (range.start, range.end));
+    let mut merged: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.end <= last.end => {}
+            Some(last) if range.start <= last.end + GAP_MAX && range.end - last.start <= REQUEST_MAX => last.end = range.end,
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
+/// The bytes of the requests, by the range they were asked for.
+#[derive(Debug)]
+pub(super) struct Fetched {
+    pub(super) requests: Vec<Range<u64>>,
+    pub(super) bytes: Vec<Bytes>,
+}
+
+impl Fetched {
+    /// Pairs requests with what came back for them.
+    pub(super) fn new(requests: Vec<Range<u64>>, bytes: Vec<Bytes>) -> Result<Self> {
+        let complete = requests.len() == bytes.len() && requests.iter().zip(&bytes).all(|(range, bytes)| bytes.len() as u64 == range.end - range.start);
+        if !complete {
+            return Err(Error::eof("fewer bytes came back than were asked for").in_section(Section::Data));
+        }
+        Ok(Self { requests, bytes })
+    }
+
+    /// The bytes of a range that lies in one request.
+    pub(super) fn get(&self, range: &Range<u64>) -> Result<Bytes> {
+        let index = self.requests.partition_point(|request| request.end < range.end);
+        let found = self.requests.get(index).zip(self.bytes.get(index)).filter(|(request, _)| request.start <= range.start);
+        let (request, bytes) = found.ok_or_else(|| Error::eof("a page was not loaded").in_section(Section::Data).at(range.start))?;
+        let index = |offset: u64| usize::try_from(offset - request.start).map_err(|_| Error::eof("a page is too far away"));
+        Ok(bytes.slice(index(range.start)?..index(range.end)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::fermion::cmb::ChunkPage;
+    use crate::format::fermion::stats::ZoneStats;
+
+    #[test]
+    fn near_ranges_are_one_request() {
+        assert_eq!(requests(vec![100..200, 0..50, 200..300]), [0..300]);
+        assert_eq!(requests(vec![0..10, 10 + GAP_MAX..20 + GAP_MAX]), [0..20 + GAP_MAX]);
+        assert_eq!(requests(vec![0..10, 11 + GAP_MAX..20 + GAP_MAX, 5..5]), [0..10, 11 + GAP_MAX..20 + GAP_MAX]);
+        assert_eq!(requests(vec![0..REQUEST_MAX, REQUEST_MAX..REQUEST_MAX + 1]), [0..REQUEST_MAX, REQUEST_MAX..REQUEST_MAX + 1]);
+    }
+
+    #[test]
+    fn only_pages_with_wanted_rows_are_read() {
+        let page = |rows| ChunkPage { size: 8, rows: Some(rows), stats: ZoneStats::UNKNOWN };
+        let pages = Pages { offset: 80, length: 24, stats: ZoneStats::UNKNOWN, pages: vec![page(10), page(10), page(5)], bounds: None };
+        let check = |scale: Option<usize>, rows: &Ranges, expected: &[usize]| {
+            let firsts: Vec<usize> = wanted_pages(&pages, scale, rows).iter().map(|page| page.first).collect();
+            assert_eq!(firsts, expected, "{scale:?} {rows:?}");
+        };
+        check(Some(1), &[0..25], &[0, 10, 20]);
+        check(Some(1), &[10..20], &[10]);
+        check(Some(1), &[9..10, 20..21], &[0, 20]);
+        check(Some(5), &[2..4], &[10]);
+        check(None, &[2..4], &[0, 10, 20]);
+        check(Some(1), &[], &[]);
+    }
+
+    #[test]
+    fn bytes_are_found_in_their_request() {
+        let fetched = Fetched::new(vec![10..20, 30..40], vec![Bytes::from_static(b"abcdefghij"), Bytes::from_static(b"0123456789")]).unwrap();
+        assert_eq!(fetched.get(&(12..14)).unwrap(), "cd");
+        assert_eq!(fetched.get(&(30..40)).unwrap(), "0123456789");
+        assert_eq!(fetched.get(&(18..22)).unwrap_err().kind(), crate::format::ErrorKind::Eof);
+    }
+}

@@ -1,0 +1,171 @@
+//! The scan: prune stripes, then of each stripe prune pages, fetch, decode.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::BooleanArray;
+use arrow::datatypes::{FieldRef, SchemaRef};
+use bytes::Bytes;
+
+use super::column::LoadedColumn;
+use super::columns::LoadColumns;
+use super::meta::FileMeta;
+use super::morsel::StripeMorsel;
+use super::plan::{Fetched, StripePlan};
+use super::zones::{page_zones, stripe_zones};
+use crate::format::error::{Error, Result};
+use crate::format::scan::{Answer, Load, Loading, Scan, Step};
+
+/// What to read of a file.
+#[derive(Debug, Clone)]
+pub struct ScanRequest {
+    /// Columns to read, in the order of the output.
+    pub columns: Vec<usize>,
+    /// Types of those columns in the output: the file's own, but strings and binaries may be read as any type of either, and dictionaries and
+    /// run-end encoded columns as their values or the other way round.
+    pub schema: SchemaRef,
+    /// Columns whose statistics the caller prunes by; without any, there is no [`Step::Prune`].
+    pub prune_columns: Vec<usize>,
+    /// Read the stripes that start in this range of the file; `None` reads all.
+    pub range: Option<Range<u64>>,
+    /// Rows of a batch.
+    pub batch_rows: usize,
+}
+
+/// A scan of a Fermion file. Its steps are: [`Step::Fetch`] the metadata of the columns that is not loaded, [`Step::Prune`] the stripes, and for
+/// each stripe [`Step::Prune`] its pages, [`Step::Fetch`] what is left, [`Step::Decode`].
+#[derive(Debug)]
+pub struct FermionScan {
+    meta: Arc<FileMeta>,
+    request: ScanRequest,
+    fields: Vec<FieldRef>,
+    stripes: VecDeque<usize>,
+    state: State,
+}
+
+/// Where the scan is; each state is left by the answer it waits for.
+#[derive(Debug)]
+enum State {
+    LoadColumns(LoadColumns),
+    PruneStripes,
+    NextStripe,
+    PrunePages { stripe: usize, ranges: Vec<Range<usize>> },
+    FetchPages { plan: StripePlan, ranges: Vec<Range<usize>> },
+    Done,
+}
+
+impl FermionScan {
+    /// Plans a scan.
+    pub fn new(meta: Arc<FileMeta>, request: ScanRequest) -> Result<Self> {
+        if request.columns.len() != request.schema.fields().len() {
+            return Err(Error::invalid_argument("the scan's schema does not have the columns of the scan"));
+        }
+        if request.batch_rows == 0 {
+            return Err(Error::invalid_argument("a batch has at least one row"));
+        }
+        let fields = request.columns.iter().map(|column| meta.field(*column)).collect::<Result<_>>()?;
+        let wanted = |offset: u64| request.range.as_ref().is_none_or(|range| range.contains(&offset));
+        let stripes = meta.stripes().iter().enumerate().filter(|(_, stripe)| wanted(stripe.offset)).map(|(index, _)| index).collect();
+        let mut columns = [request.columns.as_slice(), request.prune_columns.as_slice()].concat();
+        columns.sort_unstable();
+        columns.dedup();
+        let state = State::LoadColumns(meta.load_columns(&columns));
+        Ok(Self { meta, request, fields, stripes, state })
+    }
+
+    fn next(&mut self, state: State, answer: Answer) -> Result<Step> {
+        match (state, answer) {
+            (State::LoadColumns(load), Answer::Next) => self.load_columns(load, Vec::new()),
+            (State::LoadColumns(load), Answer::Fetched(bytes)) => self.load_columns(load, bytes),
+            (State::PruneStripes, Answer::Keep(keep)) => self.keep_stripes(&keep),
+            (State::NextStripe, Answer::Next) => self.next_stripe(),
+            (State::PrunePages { stripe, ranges }, Answer::Keep(keep)) => self.keep_pages(stripe, ranges, &keep),
+            (State::FetchPages { plan, ranges }, Answer::Fetched(bytes)) => self.decode(plan, ranges, bytes),
+            (State::Done, Answer::Next) => Ok(Step::Done),
+            (state, answer) => Err(Error::invalid_argument(format!("the scan is at {state:?} and was answered {answer:?}"))),
+        }
+    }
+
+    fn load_columns(&mut self, mut load: LoadColumns, bytes: Vec<Bytes>) -> Result<Step> {
+        match load.resume(bytes)? {
+            Loading::Fetch(fetches) => {
+                self.state = State::LoadColumns(load);
+                Ok(Step::Fetch(fetches))
+            }
+            Loading::Ready(()) if self.request.prune_columns.is_empty() || self.stripes.is_empty() => self.next_stripe(),
+            Loading::Ready(()) => {
+                let zones = stripe_zones(&self.meta, &self.request.prune_columns, self.stripes.make_contiguous())?;
+                self.state = State::PruneStripes;
+                Ok(Step::Prune(zones))
+            }
+        }
+    }
+
+    fn keep_stripes(&mut self, keep: &BooleanArray) -> Result<Step> {
+        let keep = kept(keep, self.stripes.len())?;
+        self.stripes = self.stripes.iter().zip(keep).filter(|(_, keep)| *keep).map(|(stripe, _)| *stripe).collect();
+        self.next_stripe()
+    }
+
+    fn next_stripe(&mut self) -> Result<Step> {
+        let Some(stripe) = self.stripes.pop_front() else {
+            self.state = State::Done;
+            return Ok(Step::Done);
+        };
+        let rows = self.meta.stripes().get(stripe).map_or(0, |stripe| stripe.rows as usize);
+        if self.request.prune_columns.is_empty() {
+            return self.fetch_pages(stripe, vec![0..rows]);
+        }
+        let pages = page_zones(&self.meta, &self.request.prune_columns, stripe, rows)?;
+        self.state = State::PrunePages { stripe, ranges: pages.ranges };
+        Ok(Step::Prune(pages.zones))
+    }
+
+    fn keep_pages(&mut self, stripe: usize, ranges: Vec<Range<usize>>, keep: &BooleanArray) -> Result<Step> {
+        let keep = kept(keep, ranges.len())?;
+        let mut rows: Vec<Range<usize>> = Vec::new();
+        for range in ranges.into_iter().zip(keep).filter(|(_, keep)| *keep).map(|(range, _)| range) {
+            match rows.last_mut() {
+                Some(last) if last.end == range.start => last.end = range.end,
+                _ => rows.push(range),
+            }
+        }
+        if rows.is_empty() { self.next_stripe() } else { self.fetch_pages(stripe, rows) }
+    }
+
+    fn fetch_pages(&mut self, stripe: usize, ranges: Vec<Range<usize>>) -> Result<Step> {
+        let plan = StripePlan::new(&self.meta, &self.request.columns, stripe, &ranges)?;
+        let fetches = plan.fetches();
+        if fetches.is_empty() {
+            return self.decode(plan, ranges, Vec::new());
+        }
+        self.state = State::FetchPages { plan, ranges };
+        Ok(Step::Fetch(fetches))
+    }
+
+    fn decode(&mut self, plan: StripePlan, ranges: Vec<Range<usize>>, bytes: Vec<Bytes>) -> Result<Step> {
+        let fetched = Fetched::new(plan.requests, bytes)?;
+        let mut columns = Vec::with_capacity(self.fields.len());
+        for ((plan, field), out) in plan.columns.into_iter().zip(&self.fields).zip(self.request.schema.fields()) {
+            columns.push(LoadedColumn::new(field, out.data_type(), plan, &fetched, self.meta.has_checksums())?);
+        }
+        self.state = State::NextStripe;
+        let schema = Arc::clone(&self.request.schema);
+        Ok(Step::Decode(Box::new(StripeMorsel { schema, columns, ranges: ranges.into(), batch_rows: self.request.batch_rows })))
+    }
+}
+
+fn kept(keep: &BooleanArray, zones: usize) -> Result<impl Iterator<Item = bool> + '_> {
+    if keep.len() != zones {
+        return Err(Error::invalid_argument(format!("{} answers to {zones} zones", keep.len())));
+    }
+    Ok(keep.iter().map(|keep| keep.unwrap_or(true)))
+}
+
+impl Scan for FermionScan {
+    fn step(&mut self, answer: Answer) -> Result<Step> {
+        let state = std::mem::replace(&mut self.state, State::Done);
+        self.next(state, answer)
+    }
+}

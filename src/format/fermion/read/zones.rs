@@ -1,0 +1,155 @@
+//! Statistics of stripes and of the pages of a stripe, as the caller prunes by them.
+
+use std::ops::Range;
+
+use arrow::array::{Array, ArrayRef, UInt32Array, UInt64Array};
+use arrow::compute::take;
+use arrow::datatypes::DataType;
+
+use super::meta::{ColumnMeta, FileMeta};
+use crate::format::error::{Error, Result};
+use crate::format::fermion::cmb::{Chunk, Cmb};
+use crate::format::fermion::stats::{Bounds, Which, ZoneStats, bound_array, prunable_type};
+use crate::format::scan::{Level, ZoneColumn, Zones};
+
+/// The stream of values of a column that is not nested; validity comes first.
+const LEAF_DATA: usize = 1;
+
+/// One zone per stripe.
+pub(super) fn stripe_zones(meta: &FileMeta, columns: &[usize], stripes: &[usize]) -> Result<Zones> {
+    let rows = stripes.iter().filter_map(|stripe| meta.stripes().get(*stripe)).map(|stripe| u64::from(stripe.rows));
+    let mut zones = Zones { level: Level::Stripe, row_counts: UInt64Array::from_iter_values(rows), columns: Vec::new() };
+    for column in columns {
+        let field = meta.field(*column)?;
+        let Some(leaf) = prunable_type(field.data_type()) else { continue };
+        let mut known = Vec::with_capacity(stripes.len());
+        for (stripe, rows) in stripes.iter().zip(zones.row_counts.values()) {
+            known.push(chunk_zone(&loaded(meta, *column)?, *stripe, *rows)?);
+        }
+        zones.columns.push(zone_column(*column, leaf, &known)?);
+    }
+    Ok(zones)
+}
+
+/// What is known of a zone.
+#[derive(Debug, Clone)]
+struct Zone {
+    stats: ZoneStats,
+    bounds: Option<Bounds>,
+    nulls: Option<u64>,
+}
+
+impl Zone {
+    fn all_null(rows: u64) -> Self {
+        Self { stats: ZoneStats::UNKNOWN, bounds: None, nulls: Some(rows) }
+    }
+
+    fn new(stats: ZoneStats, bounds: Option<Bounds>) -> Self {
+        Self { nulls: stats.nulls().map(u64::from), stats, bounds }
+    }
+}
+
+fn loaded(meta: &FileMeta, column: usize) -> Result<ColumnMeta> {
+    meta.column(column)?.ok_or_else(|| Error::invalid_argument("the metadata of a column is not loaded"))
+}
+
+fn chunk_zone(column: &ColumnMeta, stripe: usize, rows: u64) -> Result<Zone> {
+    match column {
+        ColumnMeta::AllNull => Ok(Zone::all_null(rows)),
+        ColumnMeta::Cmb(cmb) => match cmb.chunk(LEAF_DATA, stripe)? {
+            Chunk::Pages(pages) => Ok(Zone::new(pages.stats, pages.bounds)),
+            Chunk::Default | Chunk::AllNull => Ok(Zone::all_null(rows)),
+        },
+    }
+}
+
+fn zone_column(column: usize, leaf: &DataType, zones: &[Zone]) -> Result<ZoneColumn> {
+    let bounds = |which| bound_array(leaf, zones.iter().map(|zone| (zone.stats, zone.bounds.as_ref())), which);
+    let null_counts = zones.iter().map(|zone| zone.nulls).collect();
+    Ok(ZoneColumn { column, min: bounds(Which::Min)?, max: bounds(Which::Max)?, null_counts })
+}
+
+/// The rows of a stripe in zones within which every page of every column asked for is the same, with the statistics of those pages.
+#[derive(Debug)]
+pub(super) struct PageZones {
+    /// The rows of each zone.
+    pub(super) ranges: Vec<Range<usize>>,
+    pub(super) zones: Zones,
+}
+
+/// Zones of the pages of a stripe.
+pub(super) fn page_zones(meta: &FileMeta, columns: &[usize], stripe: usize, rows: usize) -> Result<PageZones> {
+    let mut paged = Vec::with_capacity(columns.len());
+    for column in columns {
+        let field = meta.field(*column)?;
+        if let Some(leaf) = prunable_type(field.data_type()) {
+            let pages = column_pages(&loaded(meta, *column)?, stripe, rows)?;
+            paged.push((zone_column(*column, leaf, &pages.zones)?, pages.ends));
+        }
+    }
+    let mut ends: Vec<usize> = paged.iter().flat_map(|(_, ends)| ends.iter().copied()).collect();
+    ends.push(rows);
+    ends.sort_unstable();
+    ends.dedup();
+    let starts = std::iter::once(0).chain(ends.iter().copied());
+    let ranges: Vec<Range<usize>> = starts.zip(&ends).map(|(start, end)| start..*end).filter(|range| !range.is_empty()).collect();
+    let columns = paged.into_iter().map(|(column, ends)| spread(column, &ends, &ranges)).collect::<Result<_>>()?;
+    let row_counts = UInt64Array::from_iter_values(ranges.iter().map(|range| range.len() as u64));
+    Ok(PageZones { ranges, zones: Zones { level: Level::Page, row_counts, columns } })
+}
+
+struct ColumnPages {
+    zones: Vec<Zone>,
+    /// The row behind each page.
+    ends: Vec<usize>,
+}
+
+fn column_pages(column: &ColumnMeta, stripe: usize, rows: usize) -> Result<ColumnPages> {
+    if let ColumnMeta::Cmb(cmb) = column
+        && let Some(pages) = several_pages(cmb, stripe, rows)?
+    {
+        return Ok(pages);
+    }
+    Ok(ColumnPages { zones: vec![chunk_zone(column, stripe, rows as u64)?], ends: vec![rows] })
+}
+
+fn several_pages(cmb: &Cmb, stripe: usize, rows: usize) -> Result<Option<ColumnPages>> {
+    let Chunk::Pages(pages) = cmb.chunk(LEAF_DATA, stripe)? else { return Ok(None) };
+    let mut end = 0_usize;
+    let mut ends = Vec::with_capacity(pages.pages.len());
+    for page in &pages.pages {
+        let Some(page_rows) = page.rows else { return Ok(None) };
+        end = end.saturating_add(page_rows as usize);
+        ends.push(end);
+    }
+    if pages.pages.len() < 2 || end != rows {
+        return Ok(None);
+    }
+    Ok(Some(ColumnPages { zones: pages.pages.iter().map(|page| Zone::new(page.stats, None)).collect(), ends }))
+}
+
+/// From a slot per page to a slot per zone.
+fn spread(column: ZoneColumn, ends: &[usize], ranges: &[Range<usize>]) -> Result<ZoneColumn> {
+    let page_of = |range: &Range<usize>| u32::try_from(ends.partition_point(|end| *end <= range.start)).ok();
+    let pages: UInt32Array = ranges.iter().map(page_of).collect();
+    let pick = |array: &ArrayRef| take(array, &pages, None);
+    let null_counts = counts_of(&column.null_counts, &pages, ends, ranges);
+    Ok(ZoneColumn { column: column.column, min: pick(&column.min)?, max: pick(&column.max)?, null_counts })
+}
+
+/// Of a page that is cut into several zones, it is only known which of them are all null or not null at all.
+fn counts_of(nulls: &UInt64Array, pages: &UInt32Array, ends: &[usize], ranges: &[Range<usize>]) -> UInt64Array {
+    let count = |(page, range): (Option<u32>, &Range<usize>)| {
+        let page = page? as usize;
+        let start = page.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or(0);
+        let rows = ends.get(page)?.checked_sub(start)?;
+        let nulls = nulls.is_valid(page).then(|| nulls.value(page))?;
+        match nulls {
+            0 => Some(0),
+            nulls if nulls == rows as u64 => Some(range.len() as u64),
+            nulls if rows == range.len() => Some(nulls),
+            _ => None,
+        }
+    };
+    pages.iter().zip(ranges).map(count).collect()
+}

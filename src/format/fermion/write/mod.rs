@@ -1,0 +1,11 @@
+//! From batches to bytes: batch → stripe → columns → streams → pages.
+
+mod column;
+mod cut;
+mod options;
+mod stream;
+mod tail;
+mod writer;
+
+pub use options::WriterOptions;
+pub use writer::{Summary, Writer};

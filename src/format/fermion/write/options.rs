@@ -1,0 +1,99 @@
+//! How to write a file.
+
+use crate::format::codec::EncodeOptions;
+use crate::format::error::{Error, Result};
+
+/// How to write a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WriterOptions {
+    /// Cut a page at this many bytes of raw values.
+    pub page_bytes: usize,
+    /// Cut a page at this many rows.
+    pub page_rows: usize,
+    /// Cut a stripe at this many rows.
+    pub stripe_rows: usize,
+    /// Cut a stripe at this many encoded bytes.
+    pub stripe_bytes: usize,
+    /// Bytes of rows that may wait to be encoded.
+    pub buffer_bytes: usize,
+    /// Level of ZSTD on top of the encodings, where it pays; `None` never compresses.
+    pub zstd_level: Option<i32>,
+    /// Write CRC32 of pages and column metadata.
+    pub checksums: bool,
+    /// Write minimum, maximum and null counts.
+    pub statistics: bool,
+    /// Threads that encode columns, the caller's included.
+    pub threads: usize,
+    /// The sort order of the rows, as in SPEC section 3.
+    pub ordering: Option<String>,
+}
+
+impl Default for WriterOptions {
+    fn default() -> Self {
+        Self {
+            page_bytes: 512 << 10,
+            page_rows: 32 << 10,
+            stripe_rows: 256 << 10,
+            stripe_bytes: 256 << 20,
+            buffer_bytes: 64 << 20,
+            zstd_level: Some(3),
+            checksums: true,
+            statistics: true,
+            threads: 1,
+            ordering: None,
+        }
+    }
+}
+
+impl WriterOptions {
+    /// A stripe's chunks are at most 4 GiB long: leave room for the page that passes the limit.
+    const STRIPE_BYTES_MAX: usize = 1 << 30;
+
+    /// A page's rows and a stripe's rows are 32 bits wide.
+    const ROWS_MAX: usize = 1 << 30;
+
+    pub(super) fn validate(&self) -> Result<()> {
+        let ranges = [
+            ("page_bytes", self.page_bytes, 1, Self::STRIPE_BYTES_MAX),
+            ("page_rows", self.page_rows, 1, Self::ROWS_MAX),
+            ("stripe_rows", self.stripe_rows, 1, Self::ROWS_MAX),
+            ("stripe_bytes", self.stripe_bytes, 1, Self::STRIPE_BYTES_MAX),
+            ("threads", self.threads, 1, 1024),
+        ];
+        for (name, value, least, most) in ranges {
+            if value < least || value > most {
+                return Err(Error::invalid_argument(format!("{name} is {value}; it must be between {least} and {most}")));
+            }
+        }
+        match self.zstd_level {
+            Some(level) if !(1..=22).contains(&level) => Err(Error::invalid_argument(format!("zstd_level is {level}; it must be between 1 and 22"))),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn encode(&self) -> EncodeOptions {
+        EncodeOptions { zstd_level: self.zstd_level, ..EncodeOptions::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::ErrorKind;
+
+    #[test]
+    fn out_of_range_options_are_refused_by_name() {
+        WriterOptions::default().validate().unwrap();
+        let wrong = [
+            (WriterOptions { page_rows: 0, ..Default::default() }, "page_rows"),
+            (WriterOptions { stripe_bytes: usize::MAX, ..Default::default() }, "stripe_bytes"),
+            (WriterOptions { threads: 0, ..Default::default() }, "threads"),
+            (WriterOptions { zstd_level: Some(23), ..Default::default() }, "zstd_level"),
+        ];
+        for (options, name) in wrong {
+            let error = options.validate().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+            assert!(error.to_string().contains(name), "{error}");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The metadata behind the data: CMBs, schema, CIT, stripe directory, footer.
+
+use arrow::datatypes::Schema;
+
+use super::column::ColumnWriter;
+use super::options::WriterOptions;
+use crate::format::error::{Error, Result};
+use crate::format::fermion::footer::{Footer, SETTING_CHECKSUMS, VERSION};
+use crate::format::fermion::schema::{ORDERING_KEY, write_schema};
+use crate::format::fermion::stripes::{Stripe, write_stripes};
+
+/// Everything behind the data area, which ends at `position`.
+pub(super) fn write_tail(schema: &Schema, columns: &[ColumnWriter], stripes: &[Stripe], position: u64, options: &WriterOptions) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    let mut cit = Vec::with_capacity(columns.len() * 8);
+    for column in columns {
+        cit.extend_from_slice(&(position + out.len() as u64).to_le_bytes());
+        out.extend_from_slice(&column.cmb(options.checksums)?);
+    }
+    let schema_offset = position + out.len() as u64;
+    let ordering = options.ordering.as_deref().map(|ordering| (ORDERING_KEY, ordering));
+    let schema_area = write_schema(schema, ordering.as_slice())?;
+    let stripe_area = write_stripes(stripes);
+    let footer = Footer {
+        schema_offset,
+        cit_offset: schema_offset + schema_area.len() as u64,
+        cmb_offset: position,
+        stripes_offset: schema_offset + (schema_area.len() + cit.len()) as u64,
+        row_count: stripes.iter().map(|stripe| u64::from(stripe.rows)).sum(),
+        settings: if options.checksums { SETTING_CHECKSUMS } else { 0 },
+        column_count: count(columns.len())?,
+        stripe_count: count(stripes.len())?,
+        schema_crc: crc32fast::hash(&schema_area),
+        cit_crc: crc32fast::hash(&cit),
+        stripes_crc: crc32fast::hash(&stripe_area),
+        version: VERSION,
+    };
+    out.extend_from_slice(&schema_area);
+    out.extend_from_slice(&cit);
+    out.extend_from_slice(&stripe_area);
+    out.extend_from_slice(&footer.to_bytes());
+    Ok(out)
+}
+
+fn count(n: usize) -> Result<u32> {
+    u32::try_from(n).map_err(|_| Error::invalid_argument("a file has too many columns or stripes"))
+}

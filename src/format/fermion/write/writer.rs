@@ -1,0 +1,202 @@
+//! The writer: batches in, bytes out.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use arrow::array::{Array, RecordBatch};
+use arrow::datatypes::SchemaRef;
+use bytes::Bytes;
+
+use super::column::ColumnWriter;
+use super::options::WriterOptions;
+use super::stream::PageSettings;
+use super::tail::write_tail;
+use crate::format::error::{Error, Result};
+use crate::format::fermion::footer::MAGIC;
+use crate::format::fermion::stripes::Stripe;
+
+/// Pages are cut at multiples of this many rows even where the buffer is small.
+const BLOCK: usize = 1024;
+
+/// What was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Summary {
+    /// Rows.
+    pub rows: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Stripes.
+    pub stripes: usize,
+}
+
+/// Writes a file: push batches of any size, take bytes.
+///
+/// Rows wait until they fill a page ([`WriterOptions::page_rows`], or [`WriterOptions::buffer_bytes`] where rows are large), are encoded, and wait
+/// as pages until they fill a stripe. Memory is bounded by those two and the stripe's encoded size; nothing is held of stripes that are taken.
+#[derive(Debug)]
+pub struct Writer {
+    schema: SchemaRef,
+    options: WriterOptions,
+    columns: Vec<ColumnWriter>,
+    pending: VecDeque<RecordBatch>,
+    pending_rows: usize,
+    pending_bytes: usize,
+    stripe_rows: usize,
+    stripes: Vec<Stripe>,
+    out: Vec<Bytes>,
+    position: u64,
+}
+
+impl Writer {
+    /// Begins a file of this schema.
+    pub fn new(schema: SchemaRef, options: WriterOptions) -> Result<Self> {
+        options.validate()?;
+        let settings = PageSettings::new(&options);
+        let columns = schema.fields().iter().map(|field| ColumnWriter::new(std::sync::Arc::clone(field), settings.clone())).collect();
+        Ok(Self {
+            schema,
+            options,
+            columns,
+            pending: VecDeque::new(),
+            pending_rows: 0,
+            pending_bytes: 0,
+            stripe_rows: 0,
+            stripes: Vec::new(),
+            out: vec![Bytes::from_static(&MAGIC)],
+            position: MAGIC.len() as u64,
+        })
+    }
+
+    /// Adds rows. The batch's columns must have the types of the schema.
+    pub fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.check(batch)?;
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        self.pending_rows += batch.num_rows();
+        self.pending_bytes += slice_bytes(batch);
+        self.pending.push_back(batch.clone());
+        while self.pending_rows >= self.rows_to_page() {
+            self.encode_rows(self.rows_to_page())?;
+        }
+        if self.pending_bytes >= self.options.buffer_bytes {
+            let whole = self.pending_rows - self.pending_rows % BLOCK;
+            self.encode_rows(if whole > 0 { whole } else { self.pending_rows })?;
+        }
+        Ok(())
+    }
+
+    /// Takes the bytes that are ready; they follow those taken before.
+    pub fn take_bytes(&mut self) -> Vec<Bytes> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// Bytes held in memory, those that can be taken aside.
+    pub fn buffered_bytes(&self) -> usize {
+        self.pending_bytes + self.encoded_bytes()
+    }
+
+    /// Ends the file and gives the bytes that have not been taken.
+    pub fn finish(mut self) -> Result<(Vec<Bytes>, Summary)> {
+        self.encode_rows(self.pending_rows)?;
+        self.end_stripe()?;
+        let tail = write_tail(&self.schema, &self.columns, &self.stripes, self.position, &self.options)?;
+        self.position += tail.len() as u64;
+        self.out.push(Bytes::from(tail));
+        let rows = self.stripes.iter().map(|stripe| u64::from(stripe.rows)).sum();
+        Ok((self.out, Summary { rows, bytes: self.position, stripes: self.stripes.len() }))
+    }
+
+    fn check(&self, batch: &RecordBatch) -> Result<()> {
+        let schema = batch.schema_ref();
+        if schema.fields().len() != self.schema.fields().len() {
+            let (have, want) = (schema.fields().len(), self.schema.fields().len());
+            return Err(Error::invalid_argument(format!("a batch of {have} columns for a file of {want}")));
+        }
+        for (have, want) in batch.columns().iter().zip(self.schema.fields()) {
+            if have.data_type() != want.data_type() {
+                let message = format!("a batch has {} where the file has {}", have.data_type(), want.data_type());
+                return Err(Error::invalid_argument(message).in_column(want.name()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows until the next page or stripe is full.
+    fn rows_to_page(&self) -> usize {
+        self.options.page_rows.min(self.options.stripe_rows - self.stripe_rows).max(1)
+    }
+
+    fn encoded_bytes(&self) -> usize {
+        self.columns.iter().map(ColumnWriter::encoded_bytes).sum()
+    }
+
+    /// Encodes the first `rows` pending rows, and ends the stripe if that fills it.
+    fn encode_rows(&mut self, rows: usize) -> Result<()> {
+        if rows == 0 {
+            return Ok(());
+        }
+        let batches = self.take_rows(rows);
+        encode_columns(&mut self.columns, &batches, self.options.threads)?;
+        self.stripe_rows += rows;
+        if self.stripe_rows >= self.options.stripe_rows || self.encoded_bytes() >= self.options.stripe_bytes {
+            self.end_stripe()?;
+        }
+        Ok(())
+    }
+
+    fn take_rows(&mut self, rows: usize) -> Vec<RecordBatch> {
+        let mut taken = Vec::new();
+        let mut missing = rows;
+        while missing > 0 {
+            let Some(batch) = self.pending.pop_front() else { break };
+            let used = batch.num_rows().min(missing);
+            if used < batch.num_rows() {
+                self.pending.push_front(batch.slice(used, batch.num_rows() - used));
+            }
+            taken.push(batch.slice(0, used));
+            missing -= used;
+        }
+        self.pending_rows -= rows - missing;
+        self.pending_bytes = self.pending.iter().map(slice_bytes).sum();
+        taken
+    }
+
+    fn end_stripe(&mut self) -> Result<()> {
+        if self.stripe_rows == 0 {
+            return Ok(());
+        }
+        let offset = self.position;
+        let rows = u32::try_from(self.stripe_rows).map_err(|_| Error::invalid_argument("a stripe has too many rows"))?;
+        for column in &mut self.columns {
+            column.finish_stripe(rows, &mut self.position, &mut self.out)?;
+        }
+        self.stripes.push(Stripe { offset, length: self.position - offset, rows });
+        self.stripe_rows = 0;
+        Ok(())
+    }
+}
+
+/// Bytes of the rows of a batch, not of the buffers they are cut from.
+fn slice_bytes(batch: &RecordBatch) -> usize {
+    batch.columns().iter().map(|array| array.to_data().get_slice_memory_size().unwrap_or_else(|_| array.get_array_memory_size())).sum()
+}
+
+/// Each column is encoded by one thread; threads take the next column when they are done with one.
+fn encode_columns(columns: &mut [ColumnWriter], batches: &[RecordBatch], threads: usize) -> Result<()> {
+    let threads = threads.min(columns.len());
+    let work = Mutex::new(columns.iter_mut().enumerate());
+    let run = || -> Result<()> {
+        loop {
+            let next = work.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
+            let Some((index, column)) = next else { return Ok(()) };
+            column.encode(&batches.iter().map(|batch| batch.column(index)).collect::<Vec<_>>())?;
+        }
+    };
+    std::thread::scope(|scope| {
+        let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
+        let own = run();
+        let others = helpers.into_iter().map(|helper| helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        others.fold(own, Result::and)
+    })
+}

@@ -1,0 +1,12 @@
+//! The formats: from bytes to Arrow arrays and back, with no engine and no IO.
+
+pub mod error;
+pub mod scan;
+
+pub(crate) mod array;
+mod wire;
+
+pub mod codec;
+pub mod fermion;
+
+pub use error::{Error, ErrorKind, Result};

@@ -1,0 +1,142 @@
+//! What a format and its caller say to each other.
+//!
+//! A format never reads a file. Opening one is a [`Load`] and reading it is a [`Scan`]: state machines that say which bytes they need next
+//! and are given them. The caller decides where bytes come from, how requests are merged, what runs in parallel, and which zones to skip.
+
+use std::fmt;
+use std::ops::Range;
+
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, UInt64Array};
+use bytes::Bytes;
+
+use super::error::Result;
+
+/// The part of a file that bytes belong to, for errors and for accounting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Section {
+    /// The fixed-size end of the file, or a guess at the bytes before it.
+    Footer,
+    /// The serialized schema.
+    Schema,
+    /// The index of column metadata (CIT).
+    ColumnIndex,
+    /// The list of stripes.
+    StripeDirectory,
+    /// The metadata of a column (CMB).
+    ColumnMetadata,
+    /// Pages.
+    Data,
+}
+
+impl fmt::Display for Section {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Footer => "footer",
+            Self::Schema => "schema",
+            Self::ColumnIndex => "column index",
+            Self::StripeDirectory => "stripe directory",
+            Self::ColumnMetadata => "column metadata",
+            Self::Data => "data",
+        })
+    }
+}
+
+/// A request for bytes of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fetch {
+    /// The bytes wanted, never empty and never beyond the end of the file.
+    pub range: Range<u64>,
+    /// What they are.
+    pub section: Section,
+}
+
+/// The next step of a [`Load`].
+#[derive(Debug)]
+pub enum Loading<T> {
+    /// Give these bytes to the next [`Load::resume`], in this order.
+    Fetch(Vec<Fetch>),
+    /// Nothing more is needed.
+    Ready(T),
+}
+
+/// Something that is made from bytes of the file, over as many fetches as it takes.
+pub trait Load {
+    /// What is made.
+    type Output;
+
+    /// Takes the bytes of the last [`Loading::Fetch`] (none at first) and says what is next.
+    fn resume(&mut self, fetched: Vec<Bytes>) -> Result<Loading<Self::Output>>;
+}
+
+/// How coarse a [`Zones`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Level {
+    /// A zone is a stripe (or record batch, or page of rows) that is skipped or read as a whole.
+    Stripe,
+    /// A zone is a run of rows within a stripe over which every page of the columns asked for is the same.
+    Page,
+}
+
+/// Statistics of consecutive zones of rows: which of them can be skipped?
+#[derive(Debug, Clone)]
+pub struct Zones {
+    /// What a zone is.
+    pub level: Level,
+    /// Rows of each zone.
+    pub row_counts: UInt64Array,
+    /// Statistics of the columns that the scan was asked to prune by.
+    pub columns: Vec<ZoneColumn>,
+}
+
+/// Statistics of one column, one slot per zone; a null slot is an unknown number.
+#[derive(Debug, Clone)]
+pub struct ZoneColumn {
+    /// Index of the column in the file's schema.
+    pub column: usize,
+    /// Lower bounds, of the column's type.
+    pub min: ArrayRef,
+    /// Upper bounds, of the column's type.
+    pub max: ArrayRef,
+    /// Nulls.
+    pub null_counts: UInt64Array,
+}
+
+/// The caller's part of the conversation.
+#[derive(Debug)]
+pub enum Answer {
+    /// Begin, or go on after [`Step::Decode`].
+    Next,
+    /// The bytes of the last [`Step::Fetch`], in its order.
+    Fetched(Vec<Bytes>),
+    /// Which zones of the last [`Step::Prune`] to read: `true` keeps a zone. Null is read as `true`.
+    Keep(BooleanArray),
+}
+
+/// The scan's part of the conversation.
+#[derive(Debug)]
+pub enum Step {
+    /// Fetch these bytes.
+    Fetch(Vec<Fetch>),
+    /// Say which of these zones to read.
+    Prune(Zones),
+    /// These rows are loaded and ready to decode, on any thread, while the scan goes on.
+    Decode(Box<dyn Morsel>),
+    /// No more rows.
+    Done,
+}
+
+/// A scan of a file: answer its steps until it is done.
+pub trait Scan: Send + fmt::Debug {
+    /// Takes the answer to the last step and says what is next.
+    fn step(&mut self, answer: Answer) -> Result<Step>;
+}
+
+/// Loaded rows, to be decoded without any IO.
+pub trait Morsel: Send + fmt::Debug {
+    /// How many rows are left to decode.
+    fn rows(&self) -> u64;
+
+    /// The next batch, or `None` after the last.
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>>;
+}

@@ -1,0 +1,249 @@
+//! One file of a scan: from the engine's [`PartitionedFile`] to a running [`FermionScan`].
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, Int64Array, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::{ScalarValue, internal_err};
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::table_schema::TableSchema;
+use datafusion::error::Result;
+use datafusion::execution::cache::cache_manager::FileMetadataCache;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Literal;
+use datafusion::physical_expr::projection::{ProjectionExprs, Projector};
+use datafusion::physical_expr_adapter::{PhysicalExprAdapterFactory, replace_columns_with_literals, rewrite::rewrite_input_file_name_in_projection};
+use datafusion::physical_optimizer::pruning::FilePruner;
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use object_store::ObjectStore;
+
+use super::adapt::{adapt, constants};
+use super::cache::{self, Opened};
+use super::io::{ObjectReader, byte_range, stripe_rows};
+use super::metrics::FileMetrics;
+use super::options::FermionReadOptions;
+use super::prune::ZonePruner;
+use super::rows::RowCounter;
+use crate::format::fermion::{FermionScan, FileMeta, ScanRequest};
+
+/// What is the same for all files of one partition of a scan.
+#[derive(Debug)]
+pub(super) struct ScanContext {
+    pub(super) store: Arc<dyn ObjectStore>,
+    pub(super) cache: Option<Arc<FileMetadataCache>>,
+    pub(super) options: FermionReadOptions,
+    pub(super) table: TableSchema,
+    pub(super) projection: ProjectionExprs,
+    pub(super) predicate: Option<Arc<dyn PhysicalExpr>>,
+    pub(super) expr_adapter: Option<Arc<dyn PhysicalExprAdapterFactory>>,
+    pub(super) batch_rows: usize,
+    pub(super) limit: Option<usize>,
+    pub(super) partition: usize,
+    pub(super) metrics: ExecutionPlanMetricsSet,
+}
+
+/// A file, before it is opened.
+pub(super) struct PreparedFile {
+    context: Arc<ScanContext>,
+    range: Option<Range<u64>>,
+    reader: ObjectReader,
+    metrics: FileMetrics,
+    output: SchemaRef,
+    projection: ProjectionExprs,
+    predicate: Option<Arc<dyn PhysicalExpr>>,
+    pruner: Option<FilePruner>,
+}
+
+impl PreparedFile {
+    /// Puts what is known of the file (partition values, constant columns, its name) into the expressions.
+    pub(super) fn new(context: Arc<ScanContext>, file: PartitionedFile) -> Result<Self> {
+        let name = file.object_meta.location.to_string();
+        let metrics = FileMetrics::new(&context.metrics, context.partition, &name);
+        // From the expressions as they are in the plan: a literal in a column's place may be of another type.
+        let output = Arc::new(context.projection.project_schema(context.table.table_schema())?);
+
+        let mut exprs: Vec<_> = context.projection.iter().map(|item| Arc::clone(&item.expr)).collect();
+        exprs.extend(context.predicate.clone());
+        let constants = constants(&file, &context.table, &exprs)?;
+        let literals = |expr: Arc<dyn PhysicalExpr>| if constants.is_empty() { Ok(expr) } else { replace_columns_with_literals(expr, &constants) };
+        let projection = context.projection.clone().try_map_exprs(literals)?;
+        let projection = rewrite_input_file_name_in_projection(projection, &name)?;
+        let predicate = context.predicate.clone().filter(|_| context.options.pruning).map(literals).transpose()?;
+
+        let errors = &metrics.predicate_creation_errors;
+        let pruner = predicate.clone().and_then(|predicate| FilePruner::try_new(predicate, context.table.file_schema(), &file, errors.clone()));
+        let range = file.range.as_ref().map(byte_range);
+        let reader = ObjectReader::new(Arc::clone(&context.store), Arc::new(file.object_meta), context.options.coalesce_gap)
+            .counting(metrics.bytes_scanned.clone(), metrics.io_time.clone());
+        Ok(Self { context, range, reader, metrics, output, projection, predicate, pruner })
+    }
+
+    /// Whether statistics and partition values say, by now, that no row of the file is wanted.
+    pub(super) fn is_pruned(&mut self) -> Result<bool> {
+        let pruned = match &mut self.pruner {
+            Some(pruner) => pruner.should_prune()?,
+            None => false,
+        };
+        if pruned {
+            self.metrics.files_pruned.add_pruned(1);
+        } else {
+            self.metrics.files_pruned.add_matched(1);
+        }
+        Ok(pruned)
+    }
+
+    /// Reads the file's metadata.
+    pub(super) async fn open(&self) -> Result<Arc<FileMeta>> {
+        let _timer = self.metrics.metadata_load_time.timer();
+        let Opened { meta, was_cached } = cache::open(&self.reader, self.context.cache.as_ref(), &self.context.options).await?;
+        if !was_cached && meta.metadata_is_eager() {
+            self.metrics.column_metadata_loaded.add(meta.column_count());
+        }
+        Ok(meta)
+    }
+
+    /// Plans the scan; `None` if no row can be wanted.
+    pub(super) fn scan(self, meta: Arc<FileMeta>) -> Result<Option<FileScan>> {
+        let Self { context, range, reader, metrics, output, projection, predicate, pruner } = self;
+        let schema = meta.schema().map_err(|error| reader.fault(error))?;
+        let zone_pruner = match predicate {
+            Some(predicate) => match zone_pruner(&context, predicate, &schema, &metrics)? {
+                Pruning::Nothing => None,
+                Pruning::Zones(pruner) => Some(*pruner),
+                Pruning::Everything => return Ok(None),
+            },
+            None => None,
+        };
+        let projected = Projected::new(&context, &projection, &schema, output)?;
+        let prune_columns = match &zone_pruner {
+            Some(pruner) => pruner.file_columns().to_vec(),
+            // With a limit, zones say where to stop. Those of one column do; an empty projection fetches nothing anyway.
+            None => projected.file_columns.iter().take(usize::from(context.limit.is_some())).copied().collect(),
+        };
+        let rows = projected.uses_row_index.then(|| RowCounter::new(stripe_rows(&meta, range.as_ref())));
+        let request = ScanRequest {
+            columns: projected.file_columns.clone(),
+            schema: Arc::clone(&projected.scan_schema),
+            prune_columns,
+            range,
+            batch_rows: context.batch_rows,
+        };
+        let unloaded = unloaded(&meta, &request).map_err(|error| reader.fault(error))?;
+        let scan = FermionScan::new(Arc::clone(&meta), request).map_err(|error| reader.fault(error))?;
+        let rows_left = context.limit.map(|limit| u64::try_from(limit).unwrap_or(u64::MAX));
+        let projector = Arc::new(projected.projector);
+        Ok(Some(FileScan { scan, meta, reader, metrics, pruner, zone_pruner, projector, rows, rows_left, unloaded }))
+    }
+}
+
+/// A file that is being read.
+pub(super) struct FileScan {
+    pub(super) scan: FermionScan,
+    pub(super) meta: Arc<FileMeta>,
+    pub(super) reader: ObjectReader,
+    pub(super) metrics: FileMetrics,
+    /// Judges the whole file, for filters that become known while it is read.
+    pub(super) pruner: Option<FilePruner>,
+    pub(super) zone_pruner: Option<ZonePruner>,
+    pub(super) projector: Arc<BatchProjector>,
+    pub(super) rows: Option<RowCounter>,
+    /// How many rows the query still wants at most.
+    pub(super) rows_left: Option<u64>,
+    /// Columns whose metadata the scan will load.
+    pub(super) unloaded: Vec<usize>,
+}
+
+/// What a predicate can do for a file.
+enum Pruning {
+    Nothing,
+    Zones(Box<ZonePruner>),
+    Everything,
+}
+
+fn zone_pruner(context: &ScanContext, predicate: Arc<dyn PhysicalExpr>, file: &Schema, metrics: &FileMetrics) -> Result<Pruning> {
+    let adapted = adapt(vec![predicate], &context.table, file, context.expr_adapter.as_ref())?;
+    let Some(predicate) = adapted.exprs.into_iter().next() else {
+        return internal_err!("a predicate has got lost");
+    };
+    if is_never_true(&predicate) {
+        return Ok(Pruning::Everything);
+    }
+    if adapted.file_columns.is_empty() {
+        return Ok(Pruning::Nothing);
+    }
+    let pruner = ZonePruner::new(predicate, adapted.schema, adapted.file_columns, context.options.max_in_list_size, metrics.clone());
+    Ok(pruner.map_or(Pruning::Nothing, |pruner| Pruning::Zones(Box::new(pruner))))
+}
+
+fn is_never_true(predicate: &Arc<dyn PhysicalExpr>) -> bool {
+    predicate.downcast_ref::<Literal>().is_some_and(|literal| matches!(literal.value(), ScalarValue::Boolean(None | Some(false)) | ScalarValue::Null))
+}
+
+/// Columns of the request whose metadata is not there yet.
+fn unloaded(meta: &FileMeta, request: &ScanRequest) -> crate::format::Result<Vec<usize>> {
+    let mut columns: Vec<usize> = request.columns.iter().chain(&request.prune_columns).copied().collect();
+    columns.sort_unstable();
+    columns.dedup();
+    let mut unloaded = Vec::new();
+    for column in columns {
+        if meta.column(column)?.is_none() {
+            unloaded.push(column);
+        }
+    }
+    Ok(unloaded)
+}
+
+/// The projection in terms of one file.
+struct Projected {
+    file_columns: Vec<usize>,
+    scan_schema: SchemaRef,
+    uses_row_index: bool,
+    projector: BatchProjector,
+}
+
+impl Projected {
+    fn new(context: &ScanContext, projection: &ProjectionExprs, file: &Schema, output: SchemaRef) -> Result<Self> {
+        let exprs = projection.iter().map(|item| Arc::clone(&item.expr)).collect();
+        let adapted = adapt(exprs, &context.table, file, context.expr_adapter.as_ref())?;
+        let mut exprs = adapted.exprs.into_iter();
+        let projection = projection.clone().try_map_exprs(|expr| Ok(exprs.next().unwrap_or(expr)))?;
+        let projector = projection.make_projector(&adapted.schema)?;
+        let files: Vec<usize> = (0..adapted.file_columns.len()).collect();
+        let scan_schema = if adapted.uses_row_index { Arc::new(adapted.schema.project(&files)?) } else { Arc::clone(&adapted.schema) };
+        Ok(Self {
+            file_columns: adapted.file_columns,
+            scan_schema,
+            uses_row_index: adapted.uses_row_index,
+            projector: BatchProjector { input: adapted.schema, projector, output },
+        })
+    }
+}
+
+/// Makes batches of the query out of batches of the file.
+#[derive(Debug)]
+pub(super) struct BatchProjector {
+    input: SchemaRef,
+    projector: Projector,
+    output: SchemaRef,
+}
+
+impl BatchProjector {
+    /// Evaluates the projection. `rows` are the numbers of the rows, if the projection asks for them.
+    pub(super) fn project(&self, batch: RecordBatch, rows: Option<Int64Array>) -> Result<RecordBatch> {
+        let batch = match rows {
+            Some(rows) => with_column(&batch, Arc::clone(&self.input), rows)?,
+            None => batch,
+        };
+        let count = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let projected = self.projector.project_batch(&batch)?;
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.output), projected.columns().to_vec(), &count)?)
+    }
+}
+
+fn with_column(batch: &RecordBatch, schema: SchemaRef, column: impl Array + 'static) -> Result<RecordBatch> {
+    let count = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let mut columns = batch.columns().to_vec();
+    columns.push(Arc::new(column));
+    Ok(RecordBatch::try_new_with_options(schema, columns, &count)?)
+}

@@ -1,0 +1,200 @@
+//! [`FermionFormat`] and its factory: what DataFusion asks of a format before it plans a scan or a write.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::Session;
+use datafusion::common::{GetExt, Statistics, internal_datafusion_err, internal_err, not_impl_err};
+use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
+use datafusion::datasource::file_format::{FileFormat, FileFormatFactory, FileMeta as EngineFileMeta};
+use datafusion::datasource::physical_plan::{FileScanConfig, FileScanConfigBuilder, FileSinkConfig, FileSource};
+use datafusion::datasource::sink::DataSinkExec;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::datasource::table_schema::TableSchema;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::physical_expr::{LexOrdering, LexRequirement};
+use datafusion::physical_plan::ExecutionPlan;
+use futures::{StreamExt, TryStreamExt, stream};
+use object_store::{ObjectMeta, ObjectStore};
+
+use super::io::ObjectReader;
+use super::options::FermionOptions;
+use super::sink::FermionSink;
+use super::source::{FermionSource, NAME};
+use super::{cache, ordering, schema, stats};
+use crate::format::fermion::FileMeta;
+
+/// Makes [`FermionFormat`]s for statements.
+#[derive(Debug, Default)]
+pub struct FermionFormatFactory {
+    /// Take these instead of the session's.
+    options: Option<FermionOptions>,
+}
+
+impl FermionFormatFactory {
+    /// A factory that starts from these options and not from the session's.
+    pub fn with_options(options: FermionOptions) -> Self {
+        Self { options: Some(options) }
+    }
+}
+
+impl GetExt for FermionFormatFactory {
+    fn get_ext(&self) -> String {
+        NAME.to_owned()
+    }
+}
+
+impl FileFormatFactory for FermionFormatFactory {
+    fn create(&self, state: &dyn Session, format_options: &HashMap<String, String>) -> Result<Arc<dyn FileFormat>> {
+        let options = match &self.options {
+            Some(options) => {
+                let mut options = options.clone();
+                options.alter(format_options)?;
+                options
+            }
+            None => FermionOptions::resolve(state, format_options)?,
+        };
+        Ok(Arc::new(FermionFormat::new(options)))
+    }
+
+    fn default(&self) -> Arc<dyn FileFormat> {
+        Arc::new(FermionFormat::new(self.options.clone().unwrap_or_default()))
+    }
+}
+
+/// The Fermion format with the options of one table or statement.
+#[derive(Debug, Clone, Default)]
+pub struct FermionFormat {
+    options: FermionOptions,
+}
+
+impl FermionFormat {
+    /// The format with these options.
+    pub fn new(options: FermionOptions) -> Self {
+        Self { options }
+    }
+
+    /// The options.
+    pub fn options(&self) -> &FermionOptions {
+        &self.options
+    }
+
+    async fn open(&self, state: &dyn Session, store: &Arc<dyn ObjectStore>, object: &ObjectMeta) -> Result<(ObjectReader, Arc<FileMeta>)> {
+        let cache = state.runtime_env().cache_manager.get_file_metadata_cache();
+        let reader = ObjectReader::new(Arc::clone(store), Arc::new(object.clone()), self.options.read.coalesce_gap);
+        let opened = cache::open(&reader, Some(&cache), &self.options.read).await?;
+        Ok((reader, opened.meta))
+    }
+
+    fn ordering(reader: &ObjectReader, meta: &FileMeta, table: &SchemaRef) -> Result<Option<LexOrdering>> {
+        let Some(text) = meta.ordering() else {
+            return Ok(None);
+        };
+        let file = meta.schema().map_err(|error| reader.fault(error))?;
+        Ok(ordering::from_text(text, &file, table))
+    }
+}
+
+#[async_trait]
+impl FileFormat for FermionFormat {
+    fn get_ext(&self) -> String {
+        NAME.to_owned()
+    }
+
+    fn get_ext_with_compression(&self, compression: &FileCompressionType) -> Result<String> {
+        if compression.is_compressed() {
+            return internal_err!("Fermion files are not compressed as a whole");
+        }
+        Ok(self.get_ext())
+    }
+
+    fn compression_type(&self) -> Option<FileCompressionType> {
+        None
+    }
+
+    async fn infer_schema(&self, state: &dyn Session, store: &Arc<dyn ObjectStore>, objects: &[ObjectMeta]) -> Result<SchemaRef> {
+        let concurrency = state.config_options().execution.meta_fetch_concurrency.get();
+        let schemas = stream::iter(objects).map(|object| async move {
+            let (reader, meta) = self.open(state, store, object).await?;
+            let schema = meta.schema().map_err(|error| reader.fault(error))?;
+            let schema = if self.options.read.force_view_types { schema::with_view_types(schema) } else { schema };
+            Ok::<_, DataFusionError>((&object.location, schema))
+        });
+        // Boxed, or else the compiler cannot see that the future is `Send`.
+        let mut schemas: Vec<_> = schemas.boxed().buffer_unordered(concurrency).try_collect().await?;
+        // Fields come in the order of the files, and stores list files in any.
+        schemas.sort_unstable_by_key(|(location, _)| *location);
+        schema::merge(schemas.into_iter().map(|(_, schema)| schema))
+    }
+
+    async fn infer_stats(
+        &self,
+        state: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        table_schema: SchemaRef,
+        object: &ObjectMeta,
+    ) -> Result<Statistics> {
+        let (reader, meta) = self.open(state, store, object).await?;
+        stats::statistics(&reader, &meta, &table_schema).await
+    }
+
+    async fn infer_ordering(
+        &self,
+        state: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        table_schema: SchemaRef,
+        object: &ObjectMeta,
+    ) -> Result<Option<LexOrdering>> {
+        let (reader, meta) = self.open(state, store, object).await?;
+        Self::ordering(&reader, &meta, &table_schema)
+    }
+
+    async fn infer_stats_and_ordering(
+        &self,
+        state: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        table_schema: SchemaRef,
+        object: &ObjectMeta,
+    ) -> Result<EngineFileMeta> {
+        let (reader, meta) = self.open(state, store, object).await?;
+        let statistics = stats::statistics(&reader, &meta, &table_schema).await?;
+        Ok(EngineFileMeta::new(statistics).with_ordering(Self::ordering(&reader, &meta, &table_schema)?))
+    }
+
+    /// The scan as it is, with what only the session has: its cache of open files.
+    async fn create_physical_plan(&self, state: &dyn Session, conf: FileScanConfig) -> Result<Arc<dyn ExecutionPlan>> {
+        let source = conf.file_source().downcast_ref::<FermionSource>().ok_or_else(|| internal_datafusion_err!("not a scan of Fermion files"))?;
+        let cache = state.runtime_env().cache_manager.get_file_metadata_cache();
+        let source = source.clone().with_options(self.options.read.clone()).with_metadata_cache(cache);
+        let conf = FileScanConfigBuilder::from(conf).with_source(Arc::new(source)).build();
+        Ok(DataSourceExec::from_data_source(conf))
+    }
+
+    async fn create_writer_physical_plan(
+        &self,
+        input: Arc<dyn ExecutionPlan>,
+        _state: &dyn Session,
+        conf: FileSinkConfig,
+        order_requirements: Option<LexRequirement>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if conf.insert_op != InsertOp::Append {
+            return not_impl_err!("{} is not implemented for Fermion", conf.insert_op);
+        }
+        let sink = FermionSink::new(conf, self.options.write.clone(), order_requirements.as_ref());
+        Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), order_requirements)))
+    }
+
+    fn file_source(&self, table_schema: TableSchema) -> Arc<dyn FileSource> {
+        Arc::new(FermionSource::new(table_schema).with_options(self.options.read.clone()))
+    }
+}
+
+impl fmt::Display for FermionFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(NAME)
+    }
+}

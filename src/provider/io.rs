@@ -1,0 +1,155 @@
+//! Bytes from an object store for what the formats ask; the only file of the glue that looks into a range of bytes.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use datafusion::datasource::listing::FileRange;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::physical_plan::metrics::{Count, Time};
+use object_store::{ObjectMeta, ObjectStore};
+
+use super::error::in_file;
+use crate::format::Error;
+use crate::format::fermion::FileMeta;
+use crate::format::scan::{Fetch, Load, Loading};
+
+/// Ranges are not merged beyond this, so that a store can fetch parts of a wide read side by side.
+const MERGED_MAX: u64 = 8 << 20;
+
+/// One object, to be read in ranges.
+#[derive(Debug, Clone)]
+pub(super) struct ObjectReader {
+    store: Arc<dyn ObjectStore>,
+    object: Arc<ObjectMeta>,
+    gap: u64,
+    bytes_scanned: Count,
+    io_time: Time,
+}
+
+impl ObjectReader {
+    /// Reads `object`; ranges with at most `gap` bytes between them are fetched as one.
+    pub(super) fn new(store: Arc<dyn ObjectStore>, object: Arc<ObjectMeta>, gap: u64) -> Self {
+        Self { store, object, gap, bytes_scanned: Count::new(), io_time: Time::new() }
+    }
+
+    /// Counts bytes and time here.
+    pub(super) fn counting(self, bytes_scanned: Count, io_time: Time) -> Self {
+        Self { bytes_scanned, io_time, ..self }
+    }
+
+    pub(super) fn object(&self) -> &ObjectMeta {
+        &self.object
+    }
+
+    /// Gives a load the bytes that it asks for until it is done.
+    pub(super) async fn load<L: Load + Send>(&self, mut load: L) -> Result<L::Output> {
+        let mut fetched = Vec::new();
+        loop {
+            match load.resume(fetched).map_err(|error| self.fault(error))? {
+                Loading::Fetch(fetches) => fetched = self.fetch(&fetches).await?,
+                Loading::Ready(output) => return Ok(output),
+            }
+        }
+    }
+
+    /// The bytes of all fetches, in their order.
+    pub(super) async fn fetch(&self, fetches: &[Fetch]) -> Result<Vec<Bytes>> {
+        let merged = merge(fetches, self.gap);
+        let bytes = {
+            let _timer = self.io_time.timer();
+            self.store.get_ranges(&self.object.location, &merged).await?
+        };
+        self.bytes_scanned.add(bytes.iter().map(Bytes::len).sum());
+        fetches.iter().map(|fetch| cut(&merged, &bytes, &fetch.range).ok_or_else(|| self.short(fetch))).collect()
+    }
+
+    /// An error of the format, with the object's name.
+    pub(super) fn fault(&self, error: Error) -> DataFusionError {
+        in_file(&self.object.location, error)
+    }
+
+    fn short(&self, fetch: &Fetch) -> DataFusionError {
+        self.fault(Error::eof("the store returned fewer bytes than it was asked for").in_section(fetch.section).at(fetch.range.start))
+    }
+}
+
+/// Ascending ranges that cover all of the fetches, joined over gaps of up to `gap` bytes.
+fn merge(fetches: &[Fetch], gap: u64) -> Vec<Range<u64>> {
+    let mut ranges: Vec<_> = fetches.iter().map(|fetch| fetch.range.clone()).collect();
+    ranges.sort_unstable_by_key(|range| (range.start, range.end));
+    let mut merged: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.end <= last.end => {}
+            Some(last) if range.start <= last.end.saturating_add(gap) && range.end - last.start <= MERGED_MAX => last.end = range.end,
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
+/// The bytes of one range out of those of the merged ranges.
+fn cut(merged: &[Range<u64>], bytes: &[Bytes], range: &Range<u64>) -> Option<Bytes> {
+    let index = merged.partition_point(|candidate| candidate.start <= range.start).checked_sub(1)?;
+    let start = usize::try_from(range.start.checked_sub(merged.get(index)?.start)?).ok()?;
+    let length = usize::try_from(range.end.checked_sub(range.start)?).ok()?;
+    let end = start.checked_add(length)?;
+    let bytes = bytes.get(index)?;
+    (end <= bytes.len()).then(|| bytes.slice(start..end))
+}
+
+/// The engine's part of a file as the formats take it. What lies before the file is not in it.
+pub(super) fn byte_range(range: &FileRange) -> Range<u64> {
+    let from_zero = |bound: i64| u64::try_from(bound).unwrap_or(0);
+    from_zero(range.start)..from_zero(range.end)
+}
+
+/// The first row and the rows of each stripe that starts in `range`.
+pub(super) fn stripe_rows(meta: &FileMeta, range: Option<&Range<u64>>) -> Vec<Range<u64>> {
+    let mut first_row = 0;
+    let mut rows = Vec::new();
+    for stripe in meta.stripes() {
+        let end = first_row + u64::from(stripe.rows);
+        if range.is_none_or(|range| range.contains(&stripe.offset)) {
+            rows.push(first_row..end);
+        }
+        first_row = end;
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::scan::Section;
+    use object_store::memory::InMemory;
+    use object_store::path::Path;
+    use object_store::{ObjectStoreExt, PutPayload};
+
+    fn fetches(ranges: &[Range<u64>]) -> Vec<Fetch> {
+        ranges.iter().map(|range| Fetch { range: range.clone(), section: Section::Data }).collect()
+    }
+
+    #[test]
+    fn ranges_join_over_a_gap_and_not_over_a_wider_one() {
+        assert_eq!(merge(&fetches(&[20..30, 0..10]), 10), [0..30]);
+        assert_eq!(merge(&fetches(&[20..30, 0..10]), 9), [0..10, 20..30]);
+        assert_eq!(merge(&fetches(&[0..10, 2..4, 10..12]), 0), [0..12]);
+        assert!(merge(&[], 0).is_empty());
+    }
+
+    #[tokio::test]
+    async fn every_fetch_gets_its_own_bytes_in_the_order_asked() {
+        let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+        let path = Path::from("x");
+        store.put(&path, PutPayload::from((0..100).collect::<Vec<u8>>())).await.unwrap();
+        let object = Arc::new(store.head(&path).await.unwrap());
+        let asked = fetches(&[50..53, 4..6, 4..5, 90..100, 7..9]);
+        for gap in [0, 1, 50, u64::MAX] {
+            let bytes = ObjectReader::new(Arc::clone(&store), Arc::clone(&object), gap).fetch(&asked).await.unwrap();
+            let expected: Vec<Vec<u8>> = vec![vec![50, 51, 52], vec![4, 5], vec![4], (90..100).collect(), vec![7, 8]];
+            assert_eq!(bytes, expected, "gap {gap}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What a scan counts. Every metric is named here and nowhere else; where DataFusion's Parquet source has a metric of the same meaning, its name is used.
+
+use std::sync::Arc;
+
+use datafusion::common::format::{MetricCategory, MetricType};
+use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, Label, MetricBuilder, PruningMetrics, Time};
+
+/// Files and ranges of files, skipped by their statistics and partition values or read.
+pub const FILES_PRUNED: &str = "files_ranges_pruned_statistics";
+/// Stripes, skipped by their statistics or read.
+pub const STRIPES_PRUNED: &str = "stripes_pruned_statistics";
+/// Runs of rows over which the pages of all predicate columns are the same, skipped by their statistics or read.
+pub const PAGES_PRUNED: &str = "pages_pruned_statistics";
+/// Bytes fetched, gaps between merged ranges included.
+pub const BYTES_SCANNED: &str = "bytes_scanned";
+/// Columns whose metadata was fetched.
+pub const COLUMN_METADATA_LOADED: &str = "column_metadata_loaded";
+/// Time to open files.
+pub const METADATA_LOAD_TIME: &str = "metadata_load_time";
+/// Time to evaluate predicates on statistics.
+pub const STATISTICS_EVAL_TIME: &str = "statistics_eval_time";
+/// Time in the store.
+pub const IO_TIME: &str = "time_elapsed_io";
+/// Time to decode pages.
+pub const DECODING_TIME: &str = "time_elapsed_decoding";
+/// Predicates that could not be evaluated on statistics.
+pub const PREDICATE_EVALUATION_ERRORS: &str = "predicate_evaluation_errors";
+/// Predicates for which no predicate on statistics could be made.
+pub const PREDICATE_CREATION_ERRORS: &str = "num_predicate_creation_errors";
+
+/// The metrics of one file in one partition of a scan.
+#[derive(Debug, Clone)]
+pub(super) struct FileMetrics {
+    pub(super) files_pruned: PruningMetrics,
+    pub(super) stripes_pruned: PruningMetrics,
+    pub(super) pages_pruned: PruningMetrics,
+    pub(super) bytes_scanned: Count,
+    pub(super) column_metadata_loaded: Count,
+    pub(super) metadata_load_time: Time,
+    pub(super) statistics_eval_time: Time,
+    pub(super) io_time: Time,
+    pub(super) decoding_time: Time,
+    pub(super) predicate_evaluation_errors: Count,
+    pub(super) predicate_creation_errors: Count,
+}
+
+impl FileMetrics {
+    pub(super) fn new(metrics: &ExecutionPlanMetricsSet, partition: usize, file: &str) -> Self {
+        let dev = MetricBuilder::new(metrics).with_label(Label::new("filename", Arc::<str>::from(file)));
+        let summary = dev.clone().with_type(MetricType::Summary);
+        let rows = || dev.clone().with_category(MetricCategory::Rows);
+        Self {
+            files_pruned: MetricBuilder::new(metrics).with_type(MetricType::Summary).pruning_metrics(FILES_PRUNED, partition),
+            stripes_pruned: summary.clone().pruning_metrics(STRIPES_PRUNED, partition),
+            pages_pruned: summary.clone().pruning_metrics(PAGES_PRUNED, partition),
+            bytes_scanned: summary.clone().with_category(MetricCategory::Bytes).counter(BYTES_SCANNED, partition),
+            column_metadata_loaded: summary.clone().counter(COLUMN_METADATA_LOADED, partition),
+            metadata_load_time: summary.subset_time(METADATA_LOAD_TIME, partition),
+            statistics_eval_time: dev.clone().subset_time(STATISTICS_EVAL_TIME, partition),
+            io_time: dev.clone().subset_time(IO_TIME, partition),
+            decoding_time: dev.clone().subset_time(DECODING_TIME, partition),
+            predicate_evaluation_errors: rows().counter(PREDICATE_EVALUATION_ERRORS, partition),
+            predicate_creation_errors: MetricBuilder::new(metrics).with_category(MetricCategory::Rows).global_counter(PREDICATE_CREATION_ERRORS),
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Fermion in DataFusion, one file per concept of the engine:
+//!
+//! | file | concept |
+//! |---|---|
+//! | `register` | a session: SQL by [`register()`], Rust by [`FermionSessionExt`] and [`FermionDataFrameExt`] |
+//! | `table` | `TableProvider` |
+//! | `options` | session configuration, table options, statement options |
+//! | `format` | `FileFormat`: schema, statistics and order of files; plans for reading and writing |
+//! | `schema`, `stats`, `ordering` | what `format` infers |
+//! | `source` | `FileSource`: what the optimizer pushes into a scan |
+//! | `pushdown`, `sort` | which filters and orders it takes |
+//! | `morsel` | `Morselizer`: the loop over a scan of the format |
+//! | `file` | one file of a scan, from `PartitionedFile` to that loop |
+//! | `adapt` | expressions over the table as expressions over one file |
+//! | `prune` | `PruningStatistics`: predicates on zones |
+//! | `rows` | `file_row_index()` |
+//! | `io`, `cache` | bytes from a store; open files in DataFusion's cache |
+//! | `sink` | `FileSink`: `COPY`, `INSERT` |
+//! | `metrics`, `error` | what is counted, what is reported |
+//!
+//! Nothing here knows a byte of the format: ranges pass from the engine to the format and from the format to the store unopened, but for `io`.
+
+mod adapt;
+mod cache;
+mod error;
+mod file;
+mod format;
+mod io;
+pub mod metrics;
+mod morsel;
+mod options;
+mod ordering;
+mod prune;
+mod pushdown;
+mod register;
+mod rows;
+mod schema;
+mod sink;
+mod sort;
+mod source;
+mod stats;
+mod table;
+
+pub use error::FileError;
+pub use format::{FermionFormat, FermionFormatFactory};
+pub use options::{FermionOptions, FermionReadOptions, FermionWriteOptions};
+pub use register::{FermionDataFrameExt, FermionSessionExt, register};
+pub use sink::FermionSink;
+pub use source::FermionSource;
+pub use table::FermionTable;

@@ -1,0 +1,242 @@
+//! The loop over a file's [`Scan`]: fetches become IO futures, prunings are answered, loaded rows become morsels.
+//!
+//! A stripe is a morsel. As soon as one is loaded, the fetch of the next is started, and runs while the first is decoded; not more than one is
+//! ahead, so memory is two stripes per partition. Stripes follow each other in a chain, so rows come in the order of the file.
+//!
+//! This is the only file that knows DataFusion's morsel API, which is marked as experimental.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{BooleanArray, RecordBatch};
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::physical_plan::metrics::Time;
+use datafusion_datasource::morsel::{Morsel, MorselPlan, MorselPlanner, Morselizer};
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+
+use super::file::{BatchProjector, FileScan, PreparedFile, ScanContext};
+use super::io::ObjectReader;
+use super::rows::RowNumbers;
+use crate::format::fermion::FileMeta;
+use crate::format::scan::{self, Answer, Fetch, Scan, Step, Zones};
+
+/// Makes morsels of the files of one partition.
+#[derive(Debug)]
+pub(super) struct FermionMorselizer {
+    context: Arc<ScanContext>,
+}
+
+impl FermionMorselizer {
+    pub(super) fn new(context: ScanContext) -> Self {
+        Self { context: Arc::new(context) }
+    }
+}
+
+impl Morselizer for FermionMorselizer {
+    fn plan_file(&self, file: PartitionedFile) -> Result<Box<dyn MorselPlanner>> {
+        let prepared = PreparedFile::new(Arc::clone(&self.context), file)?;
+        Ok(Box::new(Planner::Prepared(Box::new(prepared))))
+    }
+}
+
+/// How far a file is.
+enum Planner {
+    /// Nothing has been read.
+    Prepared(Box<PreparedFile>),
+    /// The metadata has been read.
+    Opened(Box<PreparedFile>, Arc<FileMeta>),
+    /// The scan waits for an answer.
+    Scanning(Box<FileScan>, Answer),
+}
+
+impl fmt::Debug for Planner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Prepared(_) => "Prepared",
+            Self::Opened(..) => "Opened",
+            Self::Scanning(..) => "Scanning",
+        })
+    }
+}
+
+impl MorselPlanner for Planner {
+    /// `None` ends the file. A plan is never empty: DataFusion takes a plan with nothing in it for progress and loses track of the file.
+    fn plan(self: Box<Self>) -> Result<Option<MorselPlan>> {
+        match *self {
+            Self::Prepared(mut file) => {
+                if file.is_pruned()? {
+                    return Ok(None);
+                }
+                Ok(Some(MorselPlan::new().with_pending_planner(async move {
+                    let meta = file.open().await?;
+                    Ok(Box::new(Self::Opened(file, meta)) as Box<dyn MorselPlanner>)
+                })))
+            }
+            Self::Opened(file, meta) => match file.scan(meta)? {
+                Some(scan) => advance(Box::new(scan), Answer::Next),
+                None => Ok(None),
+            },
+            Self::Scanning(scan, answer) => advance(scan, answer),
+        }
+    }
+}
+
+/// Steps the scan until it has to wait, or has enough for now.
+fn advance(mut file: Box<FileScan>, mut answer: Answer) -> Result<Option<MorselPlan>> {
+    let mut morsels: Vec<Box<dyn Morsel>> = Vec::new();
+    let end = |morsels: Vec<Box<dyn Morsel>>| (!morsels.is_empty()).then(|| MorselPlan::new().with_morsels(morsels));
+    if file.is_done()? {
+        return Ok(None);
+    }
+    loop {
+        let step = file.scan.step(answer).map_err(|error| file.reader.fault(error))?;
+        file.count_loaded_metadata()?;
+        answer = match step {
+            Step::Fetch(fetches) => return Ok(Some(MorselPlan::new().with_morsels(morsels).with_pending_planner(fetch(file, fetches)))),
+            Step::Prune(zones) => Answer::Keep(file.keep(&zones)?),
+            Step::Decode(morsel) => {
+                morsels.push(Box::new(file.morsel(morsel)?));
+                if file.is_done()? {
+                    return Ok(end(morsels));
+                }
+                if morsels.len() > 1 {
+                    // Nothing had to be fetched between the two. Do not run ahead of who decodes them.
+                    let planner: Box<dyn MorselPlanner> = Box::new(Planner::Scanning(file, Answer::Next));
+                    return Ok(Some(MorselPlan::new().with_morsels(morsels).with_planners(vec![planner])));
+                }
+                Answer::Next
+            }
+            Step::Done => return Ok(end(morsels)),
+        };
+    }
+}
+
+/// Fetches in a task of its own, so that it goes on while the partition's task decodes.
+async fn fetch(file: Box<FileScan>, fetches: Vec<Fetch>) -> Result<Box<dyn MorselPlanner>> {
+    let reader = file.reader.clone();
+    let task = SpawnedTask::spawn(async move { reader.fetch(&fetches).await });
+    let fetched = task.join_unwind().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
+    Ok(Box::new(Planner::Scanning(file, Answer::Fetched(fetched))))
+}
+
+impl FileScan {
+    /// Whether the rest of the file is not wanted: the limit is reached, or a filter that has changed since excludes the whole file.
+    fn is_done(&mut self) -> Result<bool> {
+        if self.rows_left == Some(0) {
+            return Ok(true);
+        }
+        let Some(pruner) = &mut self.pruner else {
+            return Ok(false);
+        };
+        let pruned = pruner.is_watching() && pruner.should_prune()?;
+        if pruned {
+            self.metrics.files_pruned.add_pruned(1);
+            self.metrics.files_pruned.subtract_matched(1);
+        }
+        Ok(pruned)
+    }
+
+    fn keep(&mut self, zones: &Zones) -> Result<BooleanArray> {
+        let keep = match (&mut self.zone_pruner, self.rows_left) {
+            (Some(pruner), _) => pruner.keep(zones),
+            (None, Some(rows)) => until(zones, rows),
+            (None, None) => BooleanArray::from(vec![true; zones.row_counts.len()]),
+        };
+        if let Some(rows) = &mut self.rows {
+            rows.keep(zones, &keep)?;
+        }
+        Ok(keep)
+    }
+
+    fn morsel(&mut self, morsel: Box<dyn scan::Morsel>) -> Result<DecodeMorsel> {
+        let rows = self.rows.as_mut().map(|counter| counter.take(morsel.rows())).transpose()?;
+        if let Some(left) = &mut self.rows_left {
+            *left = left.saturating_sub(morsel.rows());
+        }
+        let time = self.metrics.decoding_time.clone();
+        Ok(DecodeMorsel { morsel, rows, projector: Arc::clone(&self.projector), reader: self.reader.clone(), time })
+    }
+
+    fn count_loaded_metadata(&mut self) -> Result<()> {
+        if self.unloaded.is_empty() {
+            return Ok(());
+        }
+        let before = self.unloaded.len();
+        let mut still = Vec::new();
+        for column in std::mem::take(&mut self.unloaded) {
+            if self.meta.column(column).map_err(|error| self.reader.fault(error))?.is_none() {
+                still.push(column);
+            }
+        }
+        self.metrics.column_metadata_loaded.add(before - still.len());
+        self.unloaded = still;
+        Ok(())
+    }
+}
+
+/// The zones up to the one with the last of `rows` rows.
+fn until(zones: &Zones, rows: u64) -> BooleanArray {
+    let mut before = 0_u64;
+    let keep = zones.row_counts.values().iter().map(|count| {
+        let keep = before < rows;
+        before = before.saturating_add(*count);
+        keep
+    });
+    keep.collect::<Vec<_>>().into()
+}
+
+/// Loaded rows of one stripe.
+#[derive(Debug)]
+struct DecodeMorsel {
+    morsel: Box<dyn scan::Morsel>,
+    rows: Option<RowNumbers>,
+    projector: Arc<BatchProjector>,
+    reader: ObjectReader,
+    time: Time,
+}
+
+impl DecodeMorsel {
+    fn next(&mut self) -> Result<Option<RecordBatch>> {
+        let timer = self.time.timer();
+        let batch = self.morsel.next_batch().map_err(|error| self.reader.fault(error))?;
+        drop(timer);
+        let Some(batch) = batch else {
+            return Ok(None);
+        };
+        let rows = self.rows.as_mut().map(|rows| rows.next(batch.num_rows())).transpose()?;
+        self.projector.project(batch, rows).map(Some)
+    }
+}
+
+impl Morsel for DecodeMorsel {
+    fn into_stream(self: Box<Self>) -> BoxStream<'static, Result<RecordBatch>> {
+        let mut morsel = Some(self);
+        let batches = std::iter::from_fn(move || {
+            let next = morsel.as_mut()?.next().transpose();
+            if !matches!(next, Some(Ok(_))) {
+                morsel = None;
+            }
+            next
+        });
+        stream::iter(batches).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::scan::Level;
+    use arrow::array::UInt64Array;
+
+    #[test]
+    fn a_limit_keeps_the_zones_with_its_rows() {
+        let zones = Zones { level: Level::Page, row_counts: UInt64Array::from(vec![10, 10, 10]), columns: vec![] };
+        assert_eq!(until(&zones, 1), BooleanArray::from(vec![true, false, false]));
+        assert_eq!(until(&zones, 10), BooleanArray::from(vec![true, false, false]));
+        assert_eq!(until(&zones, 11), BooleanArray::from(vec![true, true, false]));
+        assert_eq!(until(&zones, 100), BooleanArray::from(vec![true, true, true]));
+    }
+}

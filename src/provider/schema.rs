@@ -1,0 +1,146 @@
+//! The schema of a table from the schemas of its files, and how far a file's column is the table's.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use datafusion::error::Result;
+
+/// The schema with strings and binaries as views, as DataFusion's Parquet tables have them.
+pub(super) fn with_view_types(schema: SchemaRef) -> SchemaRef {
+    if schema.fields().iter().all(|field| view_type(field.data_type()).is_none()) {
+        return schema;
+    }
+    let fields: Vec<FieldRef> = schema
+        .fields()
+        .iter()
+        .map(|field| match view_type(field.data_type()) {
+            Some(view) => Arc::new(field.as_ref().clone().with_data_type(view)),
+            None => Arc::clone(field),
+        })
+        .collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+fn view_type(data_type: &DataType) -> Option<DataType> {
+    match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 => Some(DataType::Utf8View),
+        DataType::Binary | DataType::LargeBinary => Some(DataType::BinaryView),
+        _ => None,
+    }
+}
+
+/// The schema of a table of these files: the fields of the first, then those that only later ones have.
+///
+/// Like Arrow's `Schema::try_merge`, but in time linear in the fields, and in no time for files that agree.
+pub(super) fn merge(schemas: impl IntoIterator<Item = SchemaRef>) -> Result<SchemaRef> {
+    let mut schemas = schemas.into_iter();
+    let Some(first) = schemas.next() else {
+        return Ok(Arc::new(Schema::empty()));
+    };
+    let different: Vec<_> = schemas.filter(|schema| *schema != first).collect();
+    if different.is_empty() {
+        return Ok(first);
+    }
+    let mut metadata = HashMap::new();
+    let mut fields: Vec<Field> = Vec::new();
+    let mut positions: HashMap<String, usize> = HashMap::new();
+    for schema in std::iter::once(&first).chain(&different) {
+        // Metadata that files disagree about is no reason not to read them together; the first file's stands.
+        for (key, value) in schema.metadata() {
+            metadata.entry(key.clone()).or_insert_with(|| value.clone());
+        }
+        for field in schema.fields() {
+            match positions.get(field.name()).and_then(|position| fields.get_mut(*position)) {
+                Some(known) => known.try_merge(field)?,
+                None => {
+                    positions.insert(field.name().clone(), fields.len());
+                    fields.push(field.as_ref().clone());
+                }
+            }
+        }
+    }
+    Ok(Arc::new(Schema::new_with_metadata(fields, metadata)))
+}
+
+/// Whether values of one type are read as the other without a cast: the same, or both strings, or both binaries, top-level.
+pub(super) fn is_read_as(file: &DataType, table: &DataType) -> bool {
+    file == table || (is_string(file) && is_string(table)) || (is_binary(file) && is_binary(table))
+}
+
+fn is_string(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
+fn is_binary(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
+}
+
+/// Finds the columns of one schema in another by name. Asks for the same position first, so that equal schemas cost nothing, and
+/// builds an index when that fails, so that different ones cost a look at each field once and not once per column.
+pub(super) struct ColumnFinder<'a> {
+    fields: &'a [FieldRef],
+    index: Option<HashMap<&'a str, usize>>,
+}
+
+impl<'a> ColumnFinder<'a> {
+    pub(super) fn new(schema: &'a Schema) -> Self {
+        Self { fields: schema.fields(), index: None }
+    }
+
+    /// The first column of that name; `hint` is where it may be.
+    pub(super) fn find(&mut self, name: &str, hint: usize) -> Option<usize> {
+        if self.fields.get(hint).is_some_and(|field| field.name() == name) {
+            return Some(hint);
+        }
+        let fields = self.fields;
+        let index =
+            self.index.get_or_insert_with(|| fields.iter().enumerate().rev().map(|(position, field)| (field.name().as_str(), position)).collect());
+        index.get(name).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schema(fields: &[(&str, DataType, bool)]) -> SchemaRef {
+        Arc::new(Schema::new(fields.iter().map(|(name, data_type, nullable)| Field::new(*name, data_type.clone(), *nullable)).collect::<Vec<_>>()))
+    }
+
+    #[test]
+    fn strings_and_binaries_become_views_and_nothing_else_changes() {
+        let plain = schema(&[("a", DataType::Int32, false), ("b", DataType::Boolean, true)]);
+        assert!(Arc::ptr_eq(&with_view_types(Arc::clone(&plain)), &plain));
+        let text =
+            schema(&[("a", DataType::Utf8, false), ("b", DataType::LargeUtf8, true), ("c", DataType::Binary, true), ("d", DataType::Int8, true)]);
+        let views = schema(&[
+            ("a", DataType::Utf8View, false),
+            ("b", DataType::Utf8View, true),
+            ("c", DataType::BinaryView, true),
+            ("d", DataType::Int8, true),
+        ]);
+        assert_eq!(with_view_types(text), views);
+    }
+
+    #[test]
+    fn merging_is_arrows_merge() {
+        let a = schema(&[("x", DataType::Int32, false), ("y", DataType::Utf8, false)]);
+        let b = schema(&[("y", DataType::Utf8, true), ("z", DataType::Boolean, false)]);
+        for files in [vec![&a], vec![&a, &a], vec![&a, &b], vec![&b, &a, &b]] {
+            let expected = Schema::try_merge(files.iter().map(|schema| schema.as_ref().clone())).unwrap();
+            assert_eq!(*merge(files.into_iter().cloned()).unwrap(), expected);
+        }
+        let clash = schema(&[("x", DataType::Utf8, false)]);
+        assert!(merge([a, clash]).unwrap_err().to_string().contains("Fail to merge schema field 'x'"));
+    }
+
+    #[test]
+    fn columns_are_found_where_they_are() {
+        let schema = schema(&[("a", DataType::Int32, false), ("b", DataType::Int32, false), ("c", DataType::Int32, false)]);
+        let mut finder = ColumnFinder::new(&schema);
+        assert_eq!(finder.find("b", 1), Some(1));
+        assert!(finder.index.is_none());
+        assert_eq!((finder.find("b", 0), finder.find("c", 9), finder.find("d", 0)), (Some(1), Some(2), None));
+    }
+}

@@ -1,0 +1,119 @@
+//! What a wanted order of rows can change in a scan.
+
+use std::cmp::Ordering;
+
+use arrow::datatypes::Schema;
+use datafusion::common::ScalarValue;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::error::Result;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, PhysicalSortExpr};
+
+/// What a scan does about a wanted order.
+#[derive(Debug, PartialEq)]
+pub(super) enum Verdict {
+    /// Rows come in that order as it is.
+    Sorted,
+    /// Files can be read in about that order, which lets a `LIMIT` above find its rows early.
+    Reorder(LexOrdering),
+    /// Nothing.
+    Leave,
+}
+
+/// Judges as DataFusion's Parquet source does, but for reading backwards, which Fermion does not do.
+pub(super) fn judge(order: &[PhysicalSortExpr], properties: &EquivalenceProperties, file_schema: &Schema) -> Result<Verdict> {
+    let Some(wanted) = LexOrdering::new(order.iter().cloned()) else {
+        return Ok(Verdict::Leave);
+    };
+    if properties.ordering_satisfy(order.iter().cloned())? {
+        return Ok(Verdict::Sorted);
+    }
+    // Sorted by a prefix of the order is worth more than about sorted by all of it: a sort above then works prefix by prefix.
+    for length in 1..order.len() {
+        if properties.ordering_satisfy(order.iter().take(length).cloned())? {
+            return Ok(Verdict::Leave);
+        }
+    }
+    let first = wanted.first().expr.downcast_ref::<Column>();
+    let is_stored = first.is_some_and(|column| file_schema.fields().find(column.name()).is_some());
+    Ok(if is_stored { Verdict::Reorder(wanted) } else { Verdict::Leave })
+}
+
+/// Orders files by the least values of the leading columns of `order`; files without statistics come last.
+pub(super) fn reorder(mut files: Vec<PartitionedFile>, order: &LexOrdering, table: &Schema) -> Vec<PartitionedFile> {
+    let columns = order.iter().map_while(|item| Some((item.expr.downcast_ref::<Column>()?, item.options.descending)));
+    let keys: Vec<_> = columns.map_while(|(column, descending)| Some((table.fields().find(column.name())?.0, descending))).collect();
+    files.sort_by(|a, b| {
+        let by_key = keys.iter().map(|(column, descending)| compare(least(a, *column), least(b, *column), *descending));
+        by_key.fold(Ordering::Equal, Ordering::then)
+    });
+    files
+}
+
+fn least(file: &PartitionedFile, column: usize) -> Option<&ScalarValue> {
+    file.statistics.as_ref()?.column_statistics.get(column)?.min_value.get_value()
+}
+
+fn compare(a: Option<&ScalarValue>, b: Option<&ScalarValue>, descending: bool) -> Ordering {
+    match (a, b) {
+        (Some(a), Some(b)) => {
+            let ordering = a.partial_cmp(b).unwrap_or(Ordering::Equal);
+            if descending { ordering.reverse() } else { ordering }
+        }
+        (a, b) => b.is_some().cmp(&a.is_some()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    use arrow::compute::SortOptions;
+    use arrow::datatypes::{DataType, Field};
+    use datafusion::common::stats::Precision;
+    use datafusion::common::{ColumnStatistics, Statistics};
+    use datafusion::physical_expr::expressions::lit;
+
+    fn schema() -> Arc<Schema> {
+        Arc::new(Schema::new(vec![Field::new("a", DataType::Int32, true), Field::new("b", DataType::Int32, true)]))
+    }
+
+    fn by(name: &str, index: usize, descending: bool) -> PhysicalSortExpr {
+        PhysicalSortExpr::new(Arc::new(Column::new(name, index)), SortOptions { descending, nulls_first: true })
+    }
+
+    #[test]
+    fn sorted_is_sorted_a_prefix_is_left_alone_and_the_rest_is_reordered() {
+        let mut properties = EquivalenceProperties::new(schema());
+        properties.add_ordering([by("a", 0, false)]);
+        let judge = |order: &[PhysicalSortExpr]| judge(order, &properties, &schema()).unwrap();
+        assert_eq!(judge(&[by("a", 0, false)]), Verdict::Sorted);
+        assert_eq!(judge(&[by("a", 0, false), by("b", 1, false)]), Verdict::Leave);
+        let descending = [by("a", 0, true)];
+        assert_eq!(judge(&descending), Verdict::Reorder(LexOrdering::new(descending.clone()).unwrap()));
+        assert_eq!(judge(&[by("not stored", 2, false)]), Verdict::Leave);
+        assert_eq!(
+            judge(&[PhysicalSortExpr::new_default(lit(1)), by("b", 1, false)]),
+            Verdict::Reorder(LexOrdering::new([by("b", 1, false)]).unwrap())
+        );
+        assert_eq!(judge(&[]), Verdict::Leave);
+    }
+
+    #[test]
+    fn files_come_by_their_least_values_and_unknown_ones_last() {
+        let file = |name: &str, min: Option<i32>| {
+            let min = min.map_or(Precision::Absent, |min| Precision::Exact(ScalarValue::Int32(Some(min))));
+            let column = ColumnStatistics::new_unknown().with_min_value(min);
+            let statistics = Statistics { num_rows: Precision::Absent, total_byte_size: Precision::Absent, column_statistics: vec![column] };
+            PartitionedFile::new(name, 1).with_statistics(Arc::new(statistics))
+        };
+        let names = |descending| {
+            let files = vec![file("none", None), file("two", Some(2)), file("one", Some(1)), file("three", Some(3))];
+            let sorted = reorder(files, &LexOrdering::new([by("a", 0, descending)]).unwrap(), &schema());
+            sorted.iter().map(|file| file.object_meta.location.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(false), ["one", "two", "three", "none"]);
+        assert_eq!(names(true), ["three", "two", "one", "none"]);
+    }
+}

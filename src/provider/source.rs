@@ -1,0 +1,256 @@
+//! [`FermionSource`]: what the optimizer may ask of a scan of Fermion files, and the scan itself.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{internal_datafusion_err, internal_err};
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::{FileOpener, FileScanConfig, FileSource};
+use datafusion::datasource::table_schema::TableSchema;
+use datafusion::error::Result;
+use datafusion::execution::cache::cache_manager::FileMetadataCache;
+use datafusion::functions::core::file_row_index::FileRowIndexFunc;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::projection::ProjectionExprs;
+use datafusion::physical_expr::{DynamicFilterTracking, EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr, conjunction};
+use datafusion::physical_expr_adapter::rewrite::{expr_references_scalar_udf, rewrite_file_row_index_projection};
+use datafusion::physical_expr_common::physical_expr::fmt_sql;
+use datafusion::physical_plan::apply_expression_roots;
+use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
+use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet};
+use datafusion::physical_plan::{DisplayFormatType, SortOrderPushdownResult};
+use datafusion_datasource::morsel::Morselizer;
+use object_store::ObjectStore;
+
+use super::file::ScanContext;
+use super::morsel::FermionMorselizer;
+use super::options::FermionReadOptions;
+use super::prune::pruning_predicate;
+use super::{pushdown, sort};
+
+/// The name of the format: in `STORED AS`, as the extension of files, and in plans.
+pub(super) const NAME: &str = "fermion";
+
+/// The hidden column that `file_row_index()` becomes.
+const ROW_INDEX: &str = "__datafusion_file_row_index";
+
+/// A scan of Fermion files, before it is split into partitions.
+#[derive(Debug, Clone)]
+pub struct FermionSource {
+    table: TableSchema,
+    projection: ProjectionExprs,
+    predicate: Option<Arc<dyn PhysicalExpr>>,
+    batch_size: Option<usize>,
+    options: FermionReadOptions,
+    cache: Option<Arc<FileMetadataCache>>,
+    /// Files are read in the order of this, as far as statistics say.
+    sort_order: Option<LexOrdering>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl FermionSource {
+    /// A scan of all columns of a table.
+    pub fn new(table: impl Into<TableSchema>) -> Self {
+        let table = table.into();
+        let columns: Vec<usize> = (0..table.table_schema().fields().len()).collect();
+        Self {
+            projection: ProjectionExprs::from_indices(&columns, table.table_schema()),
+            table,
+            predicate: None,
+            batch_size: None,
+            options: FermionReadOptions::default(),
+            cache: None,
+            sort_order: None,
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+
+    /// Reads with these options.
+    #[must_use]
+    pub fn with_options(mut self, options: FermionReadOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Takes open files from this cache, and puts them there.
+    #[must_use]
+    pub fn with_metadata_cache(mut self, cache: Arc<FileMetadataCache>) -> Self {
+        self.cache = Some(cache);
+        self
+    }
+
+    /// How files are read.
+    pub fn options(&self) -> &FermionReadOptions {
+        &self.options
+    }
+
+    /// Adds to the predicate by which zones are skipped.
+    fn with_filters(&self, filters: impl IntoIterator<Item = Arc<dyn PhysicalExpr>>) -> Self {
+        let mut source = self.clone();
+        source.predicate = Some(conjunction(source.predicate.into_iter().chain(filters)));
+        source
+    }
+
+    fn fmt_line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(predicate) = &self.predicate {
+            write!(f, ", predicate={predicate}")?;
+        }
+        if let Some(order) = &self.sort_order {
+            write!(f, ", sort_order_for_reorder=[{order}]")?;
+        }
+        let Some(predicate) = &self.predicate else {
+            return Ok(());
+        };
+        if DynamicFilterTracking::classify(predicate).contains_dynamic_filter() {
+            // The stripe is to Fermion what the row group is to Parquet; one name for both keeps plans comparable.
+            write!(f, ", dynamic_rg_pruning=eligible")?;
+        }
+        // What is shown is made for the table's schema. What prunes a file is made for that file's.
+        let pruning = pruning_predicate(predicate, self.table.table_schema(), self.options.max_in_list_size, &Count::new());
+        if let Some(pruning) = pruning {
+            let mut guarantees: Vec<String> = pruning.literal_guarantees().iter().map(ToString::to_string).collect();
+            guarantees.sort();
+            write!(f, ", pruning_predicate={}, required_guarantees=[{}]", pruning.predicate_expr(), guarantees.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+impl FileSource for FermionSource {
+    fn create_file_opener(&self, _store: Arc<dyn ObjectStore>, _config: &FileScanConfig, _partition: usize) -> Result<Arc<dyn FileOpener>> {
+        internal_err!("FermionSource makes morsels and no openers")
+    }
+
+    fn create_morselizer(&self, store: Arc<dyn ObjectStore>, config: &FileScanConfig, partition: usize) -> Result<Box<dyn Morselizer>> {
+        let context = ScanContext {
+            store,
+            cache: self.cache.clone(),
+            options: self.options.clone(),
+            table: self.table.clone(),
+            projection: self.projection.clone(),
+            predicate: self.predicate.clone(),
+            expr_adapter: config.expr_adapter_factory.clone(),
+            batch_rows: self.batch_size.ok_or_else(|| internal_datafusion_err!("FermionSource has no batch size"))?,
+            limit: config.limit,
+            partition,
+            metrics: self.metrics.clone(),
+        };
+        Ok(Box::new(FermionMorselizer::new(context)))
+    }
+
+    fn table_schema(&self) -> &TableSchema {
+        &self.table
+    }
+
+    fn with_batch_size(&self, batch_size: usize) -> Arc<dyn FileSource> {
+        Arc::new(Self { batch_size: Some(batch_size), ..self.clone() })
+    }
+
+    fn filter(&self) -> Option<Arc<dyn PhysicalExpr>> {
+        self.predicate.clone()
+    }
+
+    fn projection(&self) -> Option<&ProjectionExprs> {
+        Some(&self.projection)
+    }
+
+    fn metrics(&self) -> &ExecutionPlanMetricsSet {
+        &self.metrics
+    }
+
+    fn file_type(&self) -> &str {
+        NAME
+    }
+
+    fn fmt_extra(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        match format {
+            DisplayFormatType::Default | DisplayFormatType::Verbose => self.fmt_line(f),
+            DisplayFormatType::TreeRender => match &self.predicate {
+                Some(predicate) => writeln!(f, "predicate={}", fmt_sql(predicate.as_ref())),
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// Keeps the filters that statistics may judge, to skip files, stripes and pages. Rows are left to the engine: every answer is `No`.
+    fn try_pushdown_filters(
+        &self,
+        filters: Vec<Arc<dyn PhysicalExpr>>,
+        _config: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn FileSource>>> {
+        let result = FilterPushdownPropagation::with_parent_pushdown_result(vec![PushedDown::No; filters.len()]);
+        let schema = self.table.schema_without_virtual_columns();
+        let kept: Vec<_> = filters.into_iter().filter(|filter| pushdown::is_about_stored_values(filter, schema)).collect();
+        if kept.is_empty() {
+            return Ok(result);
+        }
+        Ok(result.with_updated_node(Arc::new(self.with_filters(kept))))
+    }
+
+    fn try_pushdown_sort(
+        &self,
+        order: &[PhysicalSortExpr],
+        properties: &EquivalenceProperties,
+    ) -> Result<SortOrderPushdownResult<Arc<dyn FileSource>>> {
+        Ok(match sort::judge(order, properties, self.table.file_schema())? {
+            sort::Verdict::Sorted => SortOrderPushdownResult::Exact { inner: Arc::new(self.clone()) },
+            sort::Verdict::Reorder(order) => SortOrderPushdownResult::Inexact { inner: Arc::new(Self { sort_order: Some(order), ..self.clone() }) },
+            sort::Verdict::Leave => SortOrderPushdownResult::Unsupported,
+        })
+    }
+
+    fn reorder_files(&self, files: Vec<PartitionedFile>) -> Vec<PartitionedFile> {
+        match &self.sort_order {
+            Some(order) => sort::reorder(files, order, self.table.table_schema()),
+            None => files,
+        }
+    }
+
+    /// Takes over any projection. `file_row_index()` becomes a hidden column, which the scan fills in.
+    fn try_pushdown_projection(&self, projection: &ProjectionExprs) -> Result<Option<Arc<dyn FileSource>>> {
+        let mut source = self.clone();
+        if projection.iter().any(|item| expr_references_scalar_udf::<FileRowIndexFunc>(&item.expr)) {
+            let column = source.row_index_column();
+            source.projection = rewrite_file_row_index_projection(&self.projection, projection, &column)?;
+        } else {
+            source.projection = self.projection.try_merge(projection)?;
+        }
+        Ok(Some(Arc::new(source)))
+    }
+
+    /// Visits the predicate, too: a join makes no dynamic filter for a scan that does not show that it has it.
+    fn apply_expressions(&self, f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>) -> Result<TreeNodeRecursion> {
+        apply_expression_roots(self.predicate.iter().chain(self.projection.iter().map(|item| &item.expr)), f)
+    }
+}
+
+impl FermionSource {
+    /// The hidden column of row numbers, added to the table's schema if it is not there. It is the only virtual column there is.
+    fn row_index_column(&mut self) -> Column {
+        let before = self.table.schema_without_virtual_columns().fields().len();
+        if let Some(field) = self.table.virtual_columns().first() {
+            return Column::new(field.name(), before);
+        }
+        let name = free_name(self.table.table_schema());
+        let field: FieldRef = Arc::new(Field::new(&name, DataType::Int64, true));
+        self.table = TableSchema::builder(Arc::clone(self.table.file_schema()))
+            .with_table_partition_cols(self.table.table_partition_cols().clone())
+            .with_virtual_columns(vec![field])
+            .build();
+        Column::new(&name, before)
+    }
+}
+
+/// A name for the hidden column that no column of the table has.
+fn free_name(schema: &SchemaRef) -> String {
+    let mut name = ROW_INDEX.to_owned();
+    let mut suffix = 0;
+    while schema.field_with_name(&name).is_ok() {
+        suffix += 1;
+        name = format!("{ROW_INDEX}_{suffix}");
+    }
+    name
+}

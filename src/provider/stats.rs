@@ -1,0 +1,118 @@
+//! What the engine knows of a file before reading it.
+//!
+//! Rows are always known. The rest costs the metadata of every column, so it is known where that is small enough to be loaded as a whole.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use arrow::compute::can_cast_types;
+use arrow::datatypes::{DataType, Schema, SchemaRef};
+use datafusion::common::stats::Precision;
+use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
+use datafusion::error::Result;
+
+use super::io::ObjectReader;
+use super::schema::{ColumnFinder, is_read_as};
+use crate::format::Result as FormatResult;
+use crate::format::fermion::FileMeta;
+
+/// Statistics of a file in terms of the table's columns (those in files, not those of partitions).
+pub(super) async fn statistics(reader: &ObjectReader, meta: &Arc<FileMeta>, table: &SchemaRef) -> Result<Statistics> {
+    if meta.metadata_is_eager() {
+        let columns: Vec<usize> = (0..meta.column_count()).collect();
+        reader.load(meta.load_columns(&columns)).await?;
+    }
+    from_metadata(meta, table).map_err(|error| reader.fault(error))
+}
+
+fn from_metadata(meta: &FileMeta, table: &Schema) -> FormatResult<Statistics> {
+    let rows = usize::try_from(meta.row_count()).unwrap_or(usize::MAX);
+    let file = meta.schema()?;
+    let mut finder = ColumnFinder::new(&file);
+    let mut column_statistics = Vec::with_capacity(table.fields().len());
+    for (index, field) in table.fields().iter().enumerate() {
+        let mut column = match finder.find(field.name(), index) {
+            Some(column) => known_column(meta, column, file.field(column).data_type(), field.data_type())?,
+            None => ColumnStatistics::new_unknown().with_null_count(Precision::Exact(rows)),
+        };
+        column.byte_size = byte_size(field.data_type(), rows);
+        column_statistics.push(column);
+    }
+    let total_byte_size = total(&column_statistics, meta);
+    Ok(Statistics { num_rows: Precision::Exact(rows), total_byte_size, column_statistics })
+}
+
+/// Statistics of a column that the file has; nothing is known if its metadata is not loaded.
+fn known_column(meta: &FileMeta, column: usize, file: &DataType, table: &DataType) -> FormatResult<ColumnStatistics> {
+    let mut statistics = ColumnStatistics::new_unknown();
+    let Some(summary) = meta.column_summary(column)? else {
+        return Ok(statistics);
+    };
+    if let Some(nulls) = summary.null_count.and_then(|nulls| usize::try_from(nulls).ok()) {
+        statistics.null_count = Precision::Exact(nulls);
+    }
+    statistics.min_value = bound(summary.min, file, table);
+    statistics.max_value = bound(summary.max, file, table);
+    Ok(statistics)
+}
+
+/// A least or greatest value in the table's type, and exact only if it is known to be a value and the type keeps it as it is.
+fn bound(value: Option<(ArrayRef, bool)>, file: &DataType, table: &DataType) -> Precision<ScalarValue> {
+    let Some((array, exact)) = value.filter(|(array, _)| array.len() == 1 && array.is_valid(0)) else {
+        return Precision::Absent;
+    };
+    if !keeps_order(file, table) {
+        return Precision::Absent;
+    }
+    let cast = ScalarValue::try_from_array(&array, 0).and_then(|value| value.cast_to(table));
+    match cast {
+        Ok(value) if value.is_null() => Precision::Absent,
+        Ok(value) if exact && is_read_as(file, table) => Precision::Exact(value),
+        Ok(value) => Precision::Inexact(value),
+        Err(_) => Precision::Absent,
+    }
+}
+
+/// Whether a cast from one type to the other never turns a smaller value into a greater.
+fn keeps_order(file: &DataType, table: &DataType) -> bool {
+    is_read_as(file, table) || (file.is_numeric() && table.is_numeric() && can_cast_types(file, table))
+}
+
+/// Bytes of a column in memory, where its type says.
+fn byte_size(data_type: &DataType, rows: usize) -> Precision<usize> {
+    data_type.primitive_width().and_then(|width| width.checked_mul(rows)).map_or(Precision::Absent, Precision::Exact)
+}
+
+/// Bytes of the file in memory: exact if all columns' are; otherwise at least what it takes on disk.
+fn total(columns: &[ColumnStatistics], meta: &FileMeta) -> Precision<usize> {
+    let known: usize = columns.iter().filter_map(|column| column.byte_size.get_value()).fold(0, |sum, size| sum.saturating_add(*size));
+    if columns.iter().all(|column| column.byte_size.is_exact() == Some(true)) {
+        return Precision::Exact(known);
+    }
+    usize::try_from(meta.file_length()).map_or(Precision::Absent, |length| Precision::Inexact(length.max(known)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Float64Array, Int32Array, StringArray};
+
+    fn one(array: impl Array + 'static, exact: bool) -> Option<(ArrayRef, bool)> {
+        Some((Arc::new(array), exact))
+    }
+
+    #[test]
+    fn bounds_are_exact_only_in_a_type_that_keeps_them() {
+        let int = || one(Int32Array::from(vec![7]), true);
+        assert_eq!(bound(int(), &DataType::Int32, &DataType::Int32), Precision::Exact(ScalarValue::Int32(Some(7))));
+        assert_eq!(bound(int(), &DataType::Int32, &DataType::Int64), Precision::Inexact(ScalarValue::Int64(Some(7))));
+        assert_eq!(bound(int(), &DataType::Int32, &DataType::Utf8), Precision::Absent);
+        assert_eq!(bound(one(Int32Array::from(vec![7]), false), &DataType::Int32, &DataType::Int32), Precision::Inexact(ScalarValue::Int32(Some(7))));
+        assert_eq!(bound(one(Float64Array::from(vec![None]), true), &DataType::Float64, &DataType::Float64), Precision::Absent);
+        assert_eq!(
+            bound(one(StringArray::from(vec!["x"]), true), &DataType::Utf8, &DataType::Utf8View),
+            Precision::Exact(ScalarValue::Utf8View(Some("x".to_owned())))
+        );
+        assert_eq!(bound(None, &DataType::Int32, &DataType::Int32), Precision::Absent);
+    }
+}

@@ -1,0 +1,112 @@
+//! [`FermionTable`]: files as a table, without SQL.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::{ScanArgs, ScanResult, Session, TableProvider};
+use datafusion::common::{Constraints, Statistics};
+use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
+use datafusion::error::Result;
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::{Expr, LogicalPlan, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::prelude::SessionContext;
+
+use super::format::FermionFormat;
+use super::options::FermionOptions;
+use super::source::NAME;
+
+/// A file, or all `.fermion` files of a directory, as a table.
+#[derive(Debug, Clone)]
+pub struct FermionTable {
+    listing: Arc<ListingTable>,
+}
+
+impl FermionTable {
+    /// Opens a file (`s3://bucket/x.fermion`, `dir/x.fermion`) or a directory (with a `/` at the end), with the options of the session.
+    pub async fn open(context: &SessionContext, url: impl AsRef<str>) -> Result<Self> {
+        let state = context.state();
+        let options = state.config_options().extensions.get::<FermionOptions>().cloned().unwrap_or_default();
+        Self::open_with_options(context, [url], options).await
+    }
+
+    /// Opens several files or directories of one store as one table.
+    pub async fn open_with_options<S: AsRef<str>>(
+        context: &SessionContext,
+        urls: impl IntoIterator<Item = S>,
+        options: FermionOptions,
+    ) -> Result<Self> {
+        let state = context.state();
+        let urls = urls.into_iter().map(ListingTableUrl::parse).collect::<Result<Vec<_>>>()?;
+        let listing_options = ListingOptions::new(Arc::new(FermionFormat::new(options))).with_file_extension(extension(&urls));
+        let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(listing_options).infer_schema(&state).await?;
+        let listing = ListingTable::try_new(config)?.with_cache(state.runtime_env().cache_manager.get_file_statistic_cache());
+        Ok(Self { listing: Arc::new(listing) })
+    }
+
+    /// The table as DataFusion's own kind.
+    pub fn listing(&self) -> &Arc<ListingTable> {
+        &self.listing
+    }
+}
+
+/// Directories may hold other files; a file that is named is read whatever its name ends with.
+fn extension(urls: &[ListingTableUrl]) -> String {
+    if urls.iter().all(ListingTableUrl::is_collection) { format!(".{NAME}") } else { String::new() }
+}
+
+/// All of it is the listing table's.
+#[async_trait]
+impl TableProvider for FermionTable {
+    fn schema(&self) -> SchemaRef {
+        self.listing.schema()
+    }
+
+    fn constraints(&self) -> Option<&Constraints> {
+        self.listing.constraints()
+    }
+
+    fn table_type(&self) -> TableType {
+        self.listing.table_type()
+    }
+
+    fn get_table_definition(&self) -> Option<&str> {
+        self.listing.get_table_definition()
+    }
+
+    fn get_logical_plan(&self) -> Option<Cow<'_, LogicalPlan>> {
+        self.listing.get_logical_plan()
+    }
+
+    fn get_column_default(&self, column: &str) -> Option<&Expr> {
+        self.listing.get_column_default(column)
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.listing.scan(state, projection, filters, limit).await
+    }
+
+    async fn scan_with_args<'a>(&self, state: &dyn Session, args: ScanArgs<'a>) -> Result<ScanResult> {
+        self.listing.scan_with_args(state, args).await
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        self.listing.supports_filters_pushdown(filters)
+    }
+
+    fn statistics(&self) -> Option<Statistics> {
+        self.listing.statistics()
+    }
+
+    async fn insert_into(&self, state: &dyn Session, input: Arc<dyn ExecutionPlan>, insert_op: InsertOp) -> Result<Arc<dyn ExecutionPlan>> {
+        self.listing.insert_into(state, input, insert_op).await
+    }
+}

@@ -1,0 +1,92 @@
+//! The caller's half of the conversation with the format, over a file in memory.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{BooleanArray, RecordBatch};
+use arrow::datatypes::SchemaRef;
+use bytes::Bytes;
+use datafusion_fermion::format::fermion::{FermionScan, FileMeta, Open, OpenOptions, ScanRequest, Writer, WriterOptions};
+use datafusion_fermion::format::scan::{Answer, Fetch, Load, Loading, Scan, Step, Zones};
+use datafusion_fermion::format::{Error, Result};
+
+/// The bytes of a file of these batches.
+pub fn write(schema: &SchemaRef, batches: &[RecordBatch], options: WriterOptions) -> Result<Bytes> {
+    let mut writer = Writer::new(Arc::clone(schema), options)?;
+    let mut file = Vec::new();
+    for batch in batches {
+        writer.push(batch)?;
+        writer.take_bytes().iter().for_each(|bytes| file.extend_from_slice(bytes));
+    }
+    let (rest, summary) = writer.finish()?;
+    rest.iter().for_each(|bytes| file.extend_from_slice(bytes));
+    assert_eq!(summary.bytes, file.len() as u64);
+    assert_eq!(summary.rows, batches.iter().map(|batch| batch.num_rows() as u64).sum::<u64>());
+    Ok(Bytes::from(file))
+}
+
+fn fetch(file: &Bytes, fetches: &[Fetch]) -> Vec<Bytes> {
+    let slice = |range: &Range<u64>| {
+        assert!(range.start < range.end && range.end <= file.len() as u64, "{range:?} is not a part of a file of {} bytes", file.len());
+        file.slice(usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap())
+    };
+    fetches.iter().map(|fetch| slice(&fetch.range)).collect()
+}
+
+pub fn load<L: Load>(file: &Bytes, mut load: L) -> Result<L::Output> {
+    let mut bytes = Vec::new();
+    for _ in 0..100 {
+        match load.resume(std::mem::take(&mut bytes))? {
+            Loading::Fetch(fetches) => bytes = fetch(file, &fetches),
+            Loading::Ready(output) => return Ok(output),
+        }
+    }
+    panic!("the load does not end")
+}
+
+pub fn open(file: &Bytes, options: &OpenOptions) -> Result<Arc<FileMeta>> {
+    Ok(Arc::new(load(file, Open::new(file.len() as u64, options)?)?))
+}
+
+/// Reads what is asked for; `keep` answers the zones.
+pub fn scan(file: &Bytes, meta: &Arc<FileMeta>, request: ScanRequest, mut keep: impl FnMut(&Zones) -> BooleanArray) -> Result<Vec<RecordBatch>> {
+    let mut scan = FermionScan::new(Arc::clone(meta), request)?;
+    let mut batches = Vec::new();
+    let mut answer = Answer::Next;
+    loop {
+        answer = match scan.step(answer)? {
+            Step::Fetch(fetches) => Answer::Fetched(fetch(file, &fetches)),
+            Step::Prune(zones) => Answer::Keep(keep(&zones)),
+            Step::Decode(mut morsel) => {
+                let mut rows = morsel.rows();
+                while let Some(batch) = morsel.next_batch()? {
+                    rows -= batch.num_rows() as u64;
+                    assert_eq!(morsel.rows(), rows);
+                    batches.push(batch);
+                }
+                assert_eq!(rows, 0);
+                Answer::Next
+            }
+            Step::Done => return Ok(batches),
+        };
+    }
+}
+
+/// All rows of the file in its own types.
+pub fn read_all(file: &Bytes, batch_rows: usize) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+    let meta = open(file, &OpenOptions::default())?;
+    let schema = meta.schema()?;
+    let request = ScanRequest {
+        columns: (0..meta.column_count()).collect(),
+        schema: Arc::clone(&schema),
+        prune_columns: Vec::new(),
+        range: None,
+        batch_rows,
+    };
+    let batches = scan(file, &meta, request, |_| unreachable!("nothing to prune by"))?;
+    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    if rows as u64 != meta.row_count() {
+        return Err(Error::invalid_file("the rows read are not the rows promised"));
+    }
+    Ok((schema, batches))
+}

@@ -1,0 +1,95 @@
+//! Files of earlier versions are read for ever. A golden file is written once, by the version that brought its feature, and then never again.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use bytes::Bytes;
+use datafusion_fermion::format::fermion::WriterOptions;
+
+use crate::drive::{read_all, write};
+use crate::random;
+
+fn path(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/format/golden").join(name)
+}
+
+/// Reads the golden file `name` and compares it with the batches it was made of. Where it does not exist yet, writes it and fails, so that it is
+/// looked at before it is committed.
+fn check(name: &str, batches: &[RecordBatch], options: WriterOptions) {
+    let schema = batches[0].schema();
+    let path = path(name);
+    if !path.exists() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, write(&schema, batches, options).unwrap()).unwrap();
+        panic!("{} has been written; commit it", path.display());
+    }
+    let (read_schema, read) = read_all(&Bytes::from(std::fs::read(path).unwrap()), 8192).unwrap();
+    assert_eq!(read_schema, schema);
+    for (i, field) in schema.fields().iter().enumerate() {
+        let concat = |batches: &[RecordBatch]| {
+            let arrays: Vec<_> = batches.iter().map(|batch| batch.column(i).as_ref()).collect();
+            arrow::compute::concat(&arrays).unwrap()
+        };
+        assert_eq!(&concat(batches), &concat(&read), "{field:?}");
+    }
+}
+
+/// Batches that are the same on every machine: arithmetic alone, no random generator that a new version of a library could change.
+mod tables {
+    use super::*;
+    use arrow::array::*;
+    use arrow::datatypes::{DataType, Field, Int32Type, Schema};
+
+    pub fn flat() -> RecordBatch {
+        let rows = 3000_i64;
+        let columns: Vec<(&str, ArrayRef)> = vec![
+            ("constant", Arc::new(Int32Array::from(vec![7; 3000]))),
+            ("ascending", Arc::new(Int64Array::from_iter_values((0..rows).map(|i| 1_000_000 + 3 * i)))),
+            ("small", Arc::new(UInt16Array::from_iter_values((0..3000_u16).map(|i| i.wrapping_mul(40_503) % 100)))),
+            ("outliers", Arc::new(Int64Array::from_iter_values((0..rows).map(|i| if i % 500 == 7 { i64::MIN + i } else { i % 16 })))),
+            ("runs", Arc::new(Int32Array::from_iter_values((0..3000).map(|i| i / 250)))),
+            ("words", Arc::new(StringArray::from_iter((0..rows).map(|i| (i % 11 != 0).then(|| ["red", "green", "a long name of a colour"][i as usize % 3]))))),
+            ("text", Arc::new(StringViewArray::from_iter_values((0..rows).map(|i| format!("row {i} of the golden file, {}", i * i))))),
+            ("float", Arc::new(Float64Array::from_iter((0..rows).map(|i| (i % 5 != 0).then_some(i as f64 * 0.25))))),
+            ("bool", Arc::new(BooleanArray::from_iter((0..rows).map(|i| (i % 13 != 0).then_some(i % 3 == 0))))),
+            ("wide", Arc::new(Decimal128Array::from_iter_values((0..3000_i128).map(|i| i * i)).with_precision_and_scale(30, 2).unwrap())),
+            ("null", new_null_array(&DataType::Utf8, 3000)),
+        ];
+        batch(columns)
+    }
+
+    pub fn nested() -> RecordBatch {
+        let lists = ListArray::from_iter_primitive::<Int32Type, _, _>((0..2000).map(|i| (i % 6 != 1).then(|| (0..i % 5).map(move |v| (v != 3).then_some(i * v)))));
+        let ints: ArrayRef = Arc::new(Int32Array::from_iter((0..2000).map(|i| (i % 2 == 0).then_some(i))));
+        let structs = StructArray::try_new(vec![Field::new("a", DataType::Int32, true)].into(), vec![ints], Some((0..2000).map(|i| i % 9 != 0).collect()));
+        batch(vec![("list", Arc::new(lists)), ("struct", Arc::new(structs.unwrap()))])
+    }
+
+    fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
+        let fields: Vec<Field> = columns.iter().map(|(name, array)| Field::new(*name, array.data_type().clone(), true)).collect();
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.into_iter().map(|(_, array)| array).collect()).unwrap()
+    }
+}
+
+#[test]
+fn v1_0_flat() {
+    check("v1.0_flat.fermion", &[tables::flat()], WriterOptions { page_rows: 2048, stripe_rows: 2500, ..Default::default() });
+}
+
+#[test]
+fn v1_0_nested() {
+    check("v1.0_nested.fermion", &[tables::nested()], WriterOptions { page_rows: 1024, ..Default::default() });
+}
+
+#[test]
+fn v1_0_without_checksums_and_compression() {
+    let options = WriterOptions { checksums: false, zstd_level: None, statistics: false, ..Default::default() };
+    check("v1.0_plain.fermion", &[tables::flat()], options);
+}
+
+#[test]
+fn random_tables_are_the_same_for_a_seed() {
+    let (schema, batches) = random::table(3);
+    assert_eq!((schema, batches), random::table(3));
+}

@@ -1,0 +1,201 @@
+//! What is written is what is read.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, BooleanArray, Int32Array, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::compute::{concat, concat_batches, filter_record_batch};
+use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
+use datafusion_fermion::format::fermion::{OpenOptions, ScanRequest, WriterOptions};
+use datafusion_fermion::format::scan::{Level, ZoneColumn};
+use proptest::prelude::*;
+use rand::Rng;
+
+use crate::drive::{open, read_all, scan, write};
+use crate::random;
+
+fn options(seed: u64) -> WriterOptions {
+    let mut rng = random::rng(seed);
+    WriterOptions {
+        page_rows: [1, 100, 1024, 2048, 1 << 20][rng.random_range(0..5)],
+        page_bytes: [1, 1000, 20_000, 1 << 20][rng.random_range(0..4)],
+        stripe_rows: [500, 2000, 5000, 1 << 20][rng.random_range(0..4)],
+        stripe_bytes: [10_000, 1 << 20, 1 << 28][rng.random_range(0..3)],
+        buffer_bytes: [1000, 1 << 20][rng.random_range(0..2)],
+        zstd_level: [None, Some(1), Some(3)][rng.random_range(0..3)],
+        checksums: rng.random_bool(0.7),
+        statistics: rng.random_bool(0.8),
+        threads: rng.random_range(1..4),
+        ordering: None,
+    }
+}
+
+fn joined(schema: &SchemaRef, batches: &[RecordBatch]) -> Option<RecordBatch> {
+    // Nothing can be concatenated of no columns but the number of rows.
+    let rows = batches.iter().map(RecordBatch::num_rows).sum();
+    let columns: Option<Vec<ArrayRef>> = (0..schema.fields().len())
+        .map(|i| {
+            let arrays: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(i).as_ref()).collect();
+            if arrays.is_empty() { None } else { concat(&arrays).ok() }
+        })
+        .collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(Arc::clone(schema), columns?, &options).ok()
+}
+
+fn assert_same(schema: &SchemaRef, expected: &[RecordBatch], actual: &[RecordBatch]) {
+    let rows = |batches: &[RecordBatch]| batches.iter().map(RecordBatch::num_rows).sum::<usize>();
+    assert_eq!(rows(expected), rows(actual));
+    match (joined(schema, expected), joined(schema, actual)) {
+        (Some(expected), Some(actual)) => {
+            for (i, field) in schema.fields().iter().enumerate() {
+                assert_eq!(expected.column(i), actual.column(i), "{field:?}");
+            }
+        }
+        _ => assert_rows_same(schema, expected, actual),
+    }
+}
+
+/// Slow twin for what Arrow cannot concatenate: row by row.
+fn assert_rows_same(schema: &SchemaRef, expected: &[RecordBatch], actual: &[RecordBatch]) {
+    let rows = |batches: &[RecordBatch]| -> Vec<RecordBatch> { batches.iter().flat_map(|b| (0..b.num_rows()).map(|i| b.slice(i, 1))).collect() };
+    for (row, (expected, actual)) in rows(expected).iter().zip(rows(actual)).enumerate() {
+        for (i, field) in schema.fields().iter().enumerate() {
+            assert_eq!(expected.column(i), actual.column(i), "row {row} of {field:?}");
+        }
+    }
+}
+
+fn check(seed: u64) {
+    let (schema, batches) = random::table(seed);
+    let file = write(&schema, &batches, options(seed)).unwrap();
+    for batch_rows in [8192, 100] {
+        let (read_schema, read) = read_all(&file, batch_rows).unwrap();
+        assert_eq!(read_schema, schema);
+        assert!(read.iter().all(|batch| batch.num_rows() <= batch_rows));
+        assert_same(&schema, &batches, &read);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, max_shrink_iters: 0, ..Default::default() })]
+
+    #[test]
+    fn random_tables_come_back(seed in any::<u64>()) {
+        check(seed);
+    }
+
+    #[test]
+    fn zones_bound_their_rows_and_skipped_zones_are_missing(seed in any::<u64>()) {
+        check_zones(seed);
+    }
+}
+
+#[test]
+fn every_leaf_type_comes_back() {
+    for (seed, data_type) in (0..).zip(random::leaf_types()) {
+        let mut rng = random::rng(seed);
+        let schema = Arc::new(Schema::new(vec![Field::new("a", data_type.clone(), true)]));
+        for rows in [0, 1, 1000, 5000] {
+            let column = random::array(&mut rng, &data_type, rows, true);
+            let batch = RecordBatch::try_new(Arc::clone(&schema), vec![column]).unwrap();
+            let file = write(&schema, std::slice::from_ref(&batch), WriterOptions { page_rows: 2048, ..Default::default() }).unwrap();
+            let (_, read) = read_all(&file, 8192).unwrap();
+            assert_same(&schema, &[batch], &read);
+        }
+    }
+}
+
+#[test]
+fn values_without_bytes_keep_their_count() {
+    let item = Arc::new(Field::new("item", DataType::FixedSizeBinary(0), true));
+    let types = [DataType::FixedSizeBinary(0), DataType::FixedSizeList(Arc::clone(&item), 0), DataType::List(item), DataType::Struct(Fields::empty())];
+    for data_type in types {
+        let schema = Arc::new(Schema::new(vec![Field::new("a", data_type.clone(), true)]));
+        let mut rng = random::rng(1);
+        let batches: Vec<RecordBatch> =
+            (1..4).map(|rows| RecordBatch::try_new(Arc::clone(&schema), vec![random::array(&mut rng, &data_type, rows, true)]).unwrap()).collect();
+        let file = write(&schema, &batches, WriterOptions::default()).unwrap();
+        let (_, read) = read_all(&file, 2).unwrap();
+        assert_rows_same(&schema, &batches, &read);
+        assert_eq!(read.iter().map(RecordBatch::num_rows).collect::<Vec<_>>(), [2, 2, 2]);
+    }
+}
+
+#[test]
+fn a_batch_is_cut_where_its_dictionary_would_overflow() {
+    let data_type = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Int32));
+    let schema = Arc::new(Schema::new(vec![Field::new("a", data_type.clone(), false)]));
+    let batch = |from: i32| {
+        let values = arrow::compute::cast(&Int32Array::from_iter_values(from..from + 100), &data_type).unwrap();
+        RecordBatch::try_new(Arc::clone(&schema), vec![values]).unwrap()
+    };
+    let batches = [batch(0), batch(100), batch(200)];
+    let file = write(&schema, &batches, WriterOptions::default()).unwrap();
+    let (_, read) = read_all(&file, 8192).unwrap();
+    assert_rows_same(&schema, &batches, &read);
+    assert!(read.len() > 2, "300 values do not fit two dictionaries of 128");
+}
+
+/// Reads with a random half of the zones skipped, and compares with the same rows filtered out of the table.
+fn check_zones(seed: u64) {
+    let (schema, batches) = random::table(seed);
+    let Ok(table) = concat_batches(&schema, &batches) else { return };
+    let file = write(&schema, &batches, options(seed)).unwrap();
+    let meta = open(&file, &OpenOptions { prefetch: seed % 2000 + 1, eager_load_threshold: seed % 3 * 1000 }).unwrap();
+    let columns: Vec<usize> = (0..schema.fields().len()).collect();
+    let request = ScanRequest { columns: columns.clone(), schema: Arc::clone(&schema), prune_columns: columns, range: None, batch_rows: 777 };
+    let mut rng = random::rng(seed ^ 1);
+    let mut kept: Vec<bool> = Vec::new();
+    let mut row = 0;
+    let read = scan(&file, &meta, request, |zones| {
+        if zones.level == Level::Stripe {
+            return BooleanArray::from(vec![true; zones.row_counts.len()]);
+        }
+        let mut keep = Vec::new();
+        let mut start = row;
+        for (zone, rows) in zones.row_counts.values().iter().enumerate() {
+            let rows = usize::try_from(*rows).unwrap();
+            zones.columns.iter().for_each(|column| check_bounds(column, zone, &table.slice(start, rows)));
+            start += rows;
+            keep.push(rng.random_bool(0.5));
+            kept.extend(std::iter::repeat_n(keep[zone], rows));
+        }
+        row = start;
+        BooleanArray::from(keep)
+    })
+    .unwrap();
+    if schema.fields().is_empty() {
+        return;
+    }
+    assert_eq!(kept.len(), table.num_rows(), "zones cover every row");
+    if let Ok(expected) = filter_record_batch(&table, &BooleanArray::from(kept)) {
+        assert_same(&schema, &[expected], &read);
+    }
+}
+
+/// Statistics say nothing that is not so.
+fn check_bounds(column: &ZoneColumn, zone: usize, rows: &RecordBatch) {
+    let values = rows.column(column.column);
+    if let Some(nulls) = column.null_counts.is_valid(zone).then(|| column.null_counts.value(zone)) {
+        assert_eq!(nulls, values.logical_null_count() as u64, "nulls of {}", values.data_type());
+    }
+    let plain = match values.data_type() {
+        DataType::Dictionary(_, plain) => arrow::compute::cast(values, plain).unwrap(),
+        DataType::RunEndEncoded(_, plain) => arrow::compute::cast(values, plain.data_type()).unwrap(),
+        _ => Arc::clone(values),
+    };
+    for (bound, wrong) in [(&column.min, std::cmp::Ordering::Greater), (&column.max, std::cmp::Ordering::Less)] {
+        if bound.is_null(zone) {
+            continue;
+        }
+        let slots = UInt32Array::from(vec![u32::try_from(zone).unwrap()]);
+        let bound = arrow::compute::cast(&arrow::compute::take(bound, &slots, None).unwrap(), plain.data_type()).unwrap();
+        let compare = make_comparator(&bound, &plain, SortOptions::default()).unwrap();
+        for row in (0..plain.len()).filter(|row| plain.is_valid(*row)) {
+            assert_ne!(compare(0, row), wrong, "{bound:?} does not bound row {row} of {plain:?}");
+        }
+    }
+}
+
+use arrow::array::make_comparator;
+use arrow::compute::SortOptions;
