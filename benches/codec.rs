@@ -1,4 +1,5 @@
 //! Output bytes per second of every encoding, next to `memcpy`, on pages of the default size.
+#![expect(clippy::unwrap_used, reason = "a benchmark that fails should stop")]
 
 use std::hint::black_box;
 
@@ -58,15 +59,13 @@ fn values(name: &str) -> Values {
     let mut random = StdRng::seed_from_u64(1);
     let mut runs = |length: f64| {
         let mut value = 0;
-        (0..ROWS)
-            .map(|_| {
-                if random.random_bool(1.0 / length) {
-                    value = random.random_range(0..10_000)
-                } else {
-                }
-            })
-            .map(|()| value)
-            .collect::<Vec<i64>>()
+        let mut next = || {
+            if random.random_bool(1.0 / length) {
+                value = random.random_range(0..10_000);
+            }
+            value
+        };
+        (0..ROWS).map(|_| next()).collect::<Vec<i64>>()
     };
     let (long_runs, short_runs) = (runs(50.0), runs(4.0));
     let mut i64s = |value: &mut dyn FnMut(i64, &mut StdRng) -> i64| {

@@ -36,7 +36,8 @@ fn main() -> Result<()> {
     let mut arguments = env::args().skip(1);
     let path = arguments.next().ok_or("which file?")?;
     let mut file = File::open(&path)?;
-    let meta = Arc::new(load(&mut file, Open::new(file.metadata()?.len(), &OpenOptions::default())?)?);
+    let open = Open::new(file.metadata()?.len(), &OpenOptions::default())?;
+    let meta = Arc::new(load(&mut file, open)?);
     print_file(&path, &meta)?;
 
     let names: Vec<String> = arguments.collect();
@@ -105,7 +106,8 @@ fn print_column(file: &mut File, meta: &FileMeta, column: usize) -> Result<()> {
 
 fn print_stream(file: &mut File, meta: &FileMeta, data_type: &DataType, cmb: &Cmb, stream: usize) -> Result<()> {
     let Some(stream_type) = cmb.streams().nth(stream).map(|stream| stream.stream_type) else { return Ok(()) };
-    println!("  stream {stream}: {stream_type:?}, {:?}", cmb.desc_type(stream));
+    let desc_type = cmb.desc_type(stream).map_or_else(String::new, |desc_type| format!("{desc_type:?}"));
+    println!("  stream {stream}: {stream_type:?}, {desc_type}");
     for stripe in 0..meta.stripes().len() {
         match cmb.chunk(stream, stripe)? {
             Chunk::Default => println!("    stripe {stripe}: nothing stored"),
@@ -142,8 +144,8 @@ fn print_pages(file: &mut File, meta: &FileMeta, data_type: &DataType, stream_ty
 fn open_page(bytes: Bytes, stream_type: StreamType, checksum: bool) -> Result<(usize, EncodingTree)> {
     let ptype = PType::from_id(*bytes.get(PTYPE_AT).ok_or("a page ends early")?)?;
     let extra = u32::from(stream_type == StreamType::Offsets);
-    let page = Page::open(bytes, &PageExpect { ptype, rows: None, extra, checksum, utf8: false })?;
-    Ok((page.rows(), page.describe()))
+    let page = Page::open(&bytes, &PageExpect { ptype, rows: None, extra, checksum, utf8: false })?;
+    Ok((page.rows(), page.describe().clone()))
 }
 
 fn statistics(data_type: &DataType, stats: &ZoneStats, bounds: Option<&Bounds>) -> Result<String> {

@@ -16,13 +16,13 @@ const SORT_DIGITS: usize = 6;
 
 /// A sum over rows, for answers that are too long to keep. Without floats, whose last digits may differ.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Fingerprint {
+pub(crate) struct Fingerprint {
     rows: usize,
     hash: u64,
 }
 
 impl Fingerprint {
-    pub fn add(&mut self, batch: &RecordBatch) -> Result<(), ArrowError> {
+    pub(crate) fn add(&mut self, batch: &RecordBatch) -> Result<(), ArrowError> {
         self.rows += batch.num_rows();
         let fields = batch.schema().fields().iter().map(|field| SortField::new(field.data_type().clone())).collect();
         for row in RowConverter::new(fields)?.convert_columns(batch.columns())?.iter() {
@@ -42,7 +42,7 @@ enum Cell {
 }
 
 /// `Err` says how the answers differ.
-pub fn check(left: &[RecordBatch], right: &[RecordBatch]) -> Result<(), String> {
+pub(crate) fn check(left: &[RecordBatch], right: &[RecordBatch]) -> Result<(), String> {
     let left = sorted(left).map_err(|error| error.to_string())?;
     let right = sorted(right).map_err(|error| error.to_string())?;
     if left.len() != right.len() {

@@ -11,10 +11,10 @@ use tpchgen::generators::{
 use tpchgen_arrow::{CustomerArrow, LineItemArrow, NationArrow, OrderArrow, PartArrow, PartSuppArrow, RegionArrow, SupplierArrow};
 
 /// Names of the tables, the largest first.
-pub const TABLES: [&str; 8] = ["lineitem", "orders", "partsupp", "part", "customer", "supplier", "nation", "region"];
+pub(crate) const TABLES: [&str; 8] = ["lineitem", "orders", "partsupp", "part", "customer", "supplier", "nation", "region"];
 
 /// One table as a single partition: with more, `COPY` to one file would put rows into a different order at each run.
-pub fn table(name: &str, scale: f64) -> Result<MemTable> {
+pub(crate) fn table(name: &str, scale: f64) -> Result<MemTable> {
     let reader = reader(name, scale);
     let schema = reader.schema();
     let batches = reader.collect::<Result<Vec<RecordBatch>, ArrowError>>()?;

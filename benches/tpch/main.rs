@@ -1,4 +1,5 @@
-//! TPC-H as Parquet and as Fermion, side by side: sizes, write times, the 22 queries, and queries that read whole columns.
+//! TPC-H as Parquet and as Fermion, side by side: sizes, write times, the 22 queries, queries that read whole columns, and
+//! queries that statistics answer.
 //!
 //! ```text
 //! cargo bench --bench tpch -- --scale 1 --runs 5
@@ -10,7 +11,7 @@
 //! | `--runs N` | measured runs of each query, after the one whose rows are compared; 5 by default |
 //! | `--writes N` | how often each table is written; 3 by default |
 //! | `--dir DIR` | where the files go (and stay: the next call with `--writes 0` takes them as they are); by default a temporary directory |
-//! | `--only PART` | `tpch` or `columns`, or the name of one query |
+//! | `--only PART` | `tpch`, `columns` or `statistics`, or the name of one query |
 //!
 //! The two sides take turns within each table and each query, so that a machine that slows down slows both; every number is a median. A time is that of
 //! planning and running the SQL in a session that has seen the file before. Bytes read are the scans' own metric `bytes_scanned`, which counts what
@@ -109,11 +110,16 @@ async fn run(options: &Options, partitions: usize) -> Result<()> {
     let mut failures = Vec::new();
     let tpch = compare(options, "tpch", &sides, queries::tpch(), &mut failures).await;
     let columns = compare(options, "columns", &sides, queries::whole_columns(&lineitem), &mut failures).await;
+    let statistics = compare(options, "statistics", &sides, queries::statistics(&lineitem), &mut failures).await;
 
-    println!("<!-- bench:tpch -->\n{}", report::summary(options.scale, partitions, &tables, &tpch, &columns));
+    println!(
+        "<!-- bench:tpch -->\n{}",
+        report::summary(options.scale, partitions, &tables, &[("22 queries", &tpch), ("whole columns", &columns), ("statistics", &statistics)])
+    );
     print_details("Files and write times", &report::written(&tables));
-    print_details("The 22 queries", &(report::compared(&tpch) + "\n" + &report::slower(&tpch)));
-    print_details("Whole columns of lineitem", &(report::compared(&columns) + "\n" + &report::slower(&columns)));
+    for (title, part) in [("The 22 queries", &tpch), ("Whole columns of lineitem", &columns), ("Answers from statistics", &statistics)] {
+        print_details(title, &(report::compared(part) + "\n" + &report::slower(part)));
+    }
     println!("<!-- /bench:tpch -->");
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
 }

@@ -3,13 +3,13 @@
 use std::fs;
 
 /// Starts a new peak and gives the memory in use now.
-pub fn reset_peak() -> Option<u64> {
+pub(crate) fn reset_peak() -> Option<u64> {
     fs::write("/proc/self/clear_refs", "5").ok()?;
     status("VmRSS:")
 }
 
 /// The peak since the last [`reset_peak`].
-pub fn peak() -> Option<u64> {
+pub(crate) fn peak() -> Option<u64> {
     status("VmHWM:")
 }
 

@@ -1,4 +1,4 @@
-//! What is asked: the 22 queries of TPC-H, and queries that read whole columns of `lineitem`.
+//! What is asked: the 22 queries of TPC-H, queries that read whole columns of `lineitem`, and queries that need not read any.
 
 use arrow::datatypes::SchemaRef;
 use tpchgen::q_and_a::queries;
@@ -34,13 +34,13 @@ const LIMITS: [(usize, usize); 5] = [(2, 100), (3, 10), (10, 20), (18, 100), (21
 
 /// A named query: statements of which the one that returns rows counts.
 #[derive(Debug, Clone)]
-pub struct Query {
-    pub name: String,
-    pub statements: Vec<String>,
+pub(crate) struct Query {
+    pub(crate) name: String,
+    pub(crate) statements: Vec<String>,
 }
 
 /// The 22 queries.
-pub fn tpch() -> Vec<Query> {
+pub(crate) fn tpch() -> Vec<Query> {
     PARAMETERS.iter().zip(1..).map(|(parameters, number)| Query { name: format!("Q{number}"), statements: statements(number, parameters) }).collect()
 }
 
@@ -62,20 +62,27 @@ fn statements(number: usize, parameters: &[&str]) -> Vec<String> {
     statements
 }
 
-/// Queries that read a whole column of `lineitem` each, and all of them at once.
-pub fn whole_columns(lineitem: &SchemaRef) -> Vec<Query> {
+/// Queries that read one whole column of `lineitem` each, and one that reads all of them.
+pub(crate) fn whole_columns(lineitem: &SchemaRef) -> Vec<Query> {
     let mut found = Vec::new();
-    let mut add = |name: String, sql: String| found.push(Query { name, statements: vec![sql] });
     for field in lineitem.fields() {
         let column = field.name();
-        add(format!("`{column}`"), format!("select {column} from lineitem"));
+        found.push(of_lineitem(column));
         if field.data_type().is_numeric() {
-            add(format!("`sum({column})`"), format!("select sum({column}) from lineitem"));
+            found.push(of_lineitem(&format!("sum({column})")));
         }
-        add(format!("`min, max({column})`"), format!("select min({column}), max({column}) from lineitem"));
-        add(format!("`count(distinct {column})`"), format!("select count(distinct {column}) from lineitem"));
+        found.push(of_lineitem(&format!("count(distinct {column})")));
     }
-    add("`*`".to_owned(), "select * from lineitem".to_owned());
-    add("`count(*)`".to_owned(), "select count(*) from lineitem".to_owned());
+    found.push(of_lineitem("*"));
     found
+}
+
+/// Queries that statistics can answer.
+pub(crate) fn statistics(lineitem: &SchemaRef) -> Vec<Query> {
+    let of_column = |column| of_lineitem(&format!("min({column}), max({column})"));
+    lineitem.fields().iter().map(|field| of_column(field.name())).chain([of_lineitem("count(*)")]).collect()
+}
+
+fn of_lineitem(wanted: &str) -> Query {
+    Query { name: format!("`{wanted}`"), statements: vec![format!("select {wanted} from lineitem")] }
 }

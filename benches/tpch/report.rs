@@ -6,16 +6,16 @@ use std::time::Duration;
 use crate::side::Cost;
 
 /// Sizes and times of one table's two files.
-pub struct Written {
-    pub table: String,
-    pub sizes: [u64; 2],
-    pub times: [Duration; 2],
+pub(crate) struct Written {
+    pub(crate) table: String,
+    pub(crate) sizes: [u64; 2],
+    pub(crate) times: [Duration; 2],
 }
 
 /// What one query cost on both sides: medians.
-pub struct Compared {
-    pub query: String,
-    pub costs: [Cost; 2],
+pub(crate) struct Compared {
+    pub(crate) query: String,
+    pub(crate) costs: [Cost; 2],
 }
 
 impl Compared {
@@ -24,7 +24,7 @@ impl Compared {
     }
 }
 
-pub fn written(tables: &[Written]) -> String {
+pub(crate) fn written(tables: &[Written]) -> String {
     let mut text =
         String::from("| table | Parquet, MB | Fermion, MB | smaller by | Parquet, s | Fermion, s | faster by |\n|---|--:|--:|--:|--:|--:|--:|\n");
     let mut total = Written { table: "**all**".to_owned(), sizes: [0; 2], times: [Duration::ZERO; 2] };
@@ -42,7 +42,7 @@ pub fn written(tables: &[Written]) -> String {
     text
 }
 
-pub fn compared(queries: &[Compared]) -> String {
+pub(crate) fn compared(queries: &[Compared]) -> String {
     let mut text =
         String::from("| query | Parquet, ms | Fermion, ms | faster by | Parquet, MB read | Fermion, MB read |\n|---|--:|--:|--:|--:|--:|\n");
     for query in queries {
@@ -67,7 +67,7 @@ pub fn compared(queries: &[Compared]) -> String {
 }
 
 /// The queries that are slower than over Parquet by more than the noise of such a measurement.
-pub fn slower(queries: &[Compared]) -> String {
+pub(crate) fn slower(queries: &[Compared]) -> String {
     const NOISE: f64 = 0.95;
     let slower: Vec<String> =
         queries.iter().filter(|query| query.speed_up() < NOISE).map(|query| format!("{} ({:.2})", query.query, query.speed_up())).collect();
@@ -79,7 +79,7 @@ pub fn slower(queries: &[Compared]) -> String {
 }
 
 /// The few lines that stand in the README.
-pub fn summary(scale: f64, partitions: usize, tables: &[Written], tpch: &[Compared], columns: &[Compared]) -> String {
+pub(crate) fn summary(scale: f64, partitions: usize, tables: &[Written], parts: &[(&str, &[Compared])]) -> String {
     let mut text =
         format!("TPC-H at scale factor {scale}, {partitions} partitions, Parquet with zstd 3; `cargo bench --bench tpch -- --scale {scale}`\n\n");
     text.push_str("| | Parquet | Fermion | better by |\n|---|--:|--:|--:|\n");
@@ -94,11 +94,13 @@ pub fn summary(scale: f64, partitions: usize, tables: &[Written], tpch: &[Compar
     if times.iter().all(|time| *time > 0.0) {
         row("write", "s", times, ratio(times));
     }
-    for (name, queries) in [("22 queries", tpch), ("whole columns", columns)] {
+    for (name, queries) in parts {
         if !queries.is_empty() {
             row(&format!("{name}, time (geometric mean of ratios)"), "s", totals(queries, |cost| cost.time.as_secs_f64()), geometric_mean(queries));
             let read = totals(queries, |cost| megabytes(cost.bytes_scanned as u64));
-            row(&format!("{name}, bytes read"), "MB", read, ratio(read));
+            if read.iter().all(|bytes| *bytes > 0.0) {
+                row(&format!("{name}, bytes read"), "MB", read, ratio(read));
+            }
         }
     }
     text

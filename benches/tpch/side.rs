@@ -16,8 +16,8 @@ use crate::queries::Query;
 use crate::{data, memory};
 
 /// Everything that belongs to one format.
-pub struct Side {
-    pub name: &'static str,
+pub(crate) struct Side {
+    pub(crate) name: &'static str,
     stored_as: &'static str,
     options: &'static str,
     extension: &'static str,
@@ -28,20 +28,20 @@ pub struct Side {
 
 /// What one run of a query cost.
 #[derive(Debug, Clone, Copy)]
-pub struct Cost {
-    pub time: Duration,
+pub(crate) struct Cost {
+    pub(crate) time: Duration,
     /// The scans' metric `bytes_scanned`, added up.
-    pub bytes_scanned: usize,
+    pub(crate) bytes_scanned: usize,
     /// How far the process grew, where the system can tell.
-    pub memory: Option<u64>,
+    pub(crate) memory: Option<u64>,
 }
 
 impl Side {
-    pub fn parquet(dir: &Path, config: &SessionConfig) -> Result<Self> {
+    pub(crate) fn parquet(dir: &Path, config: &SessionConfig) -> Result<Self> {
         Self::new("Parquet", "PARQUET", "OPTIONS ('compression' 'zstd(3)')", "parquet", dir, config)
     }
 
-    pub fn fermion(dir: &Path, config: &SessionConfig) -> Result<Self> {
+    pub(crate) fn fermion(dir: &Path, config: &SessionConfig) -> Result<Self> {
         Self::new("Fermion", "FERMION", "", "fermion", dir, config)
     }
 
@@ -63,16 +63,16 @@ impl Side {
         self.dir.join(format!("{table}.{}", self.extension))
     }
 
-    pub fn file_size(&self, table: &str) -> io::Result<u64> {
+    pub(crate) fn file_size(&self, table: &str) -> io::Result<u64> {
         Ok(fs::metadata(self.path(table))?.len())
     }
 
-    pub fn has_files(&self) -> bool {
+    pub(crate) fn has_files(&self) -> bool {
         data::TABLES.iter().all(|table| self.path(table).is_file())
     }
 
     /// Writes a table of `source` and says how long that took.
-    pub async fn write(&self, source: &SessionContext, table: &str) -> Result<Duration> {
+    pub(crate) async fn write(&self, source: &SessionContext, table: &str) -> Result<Duration> {
         let path = self.path(table);
         if path.exists() {
             fs::remove_file(&path)?;
@@ -84,7 +84,7 @@ impl Side {
     }
 
     /// Makes the files tables of a session that has not seen them before. The time includes reading what planning needs of each.
-    pub async fn open(&mut self) -> Result<Duration> {
+    pub(crate) async fn open(&mut self) -> Result<Duration> {
         self.context = context(&self.config)?;
         let start = Instant::now();
         for table in data::TABLES {
@@ -95,7 +95,7 @@ impl Side {
     }
 
     /// Plans and runs a query, and gives its rows.
-    pub async fn answer(&self, query: &Query) -> Result<Vec<RecordBatch>> {
+    pub(crate) async fn answer(&self, query: &Query) -> Result<Vec<RecordBatch>> {
         let mut answer = Vec::new();
         for statement in &query.statements {
             let plan = self.context.sql(statement).await?.create_physical_plan().await?;
@@ -108,7 +108,7 @@ impl Side {
     }
 
     /// What a query's rows add up to.
-    pub async fn fingerprint(&self, query: &Query) -> Result<Fingerprint> {
+    pub(crate) async fn fingerprint(&self, query: &Query) -> Result<Fingerprint> {
         let mut fingerprint = Fingerprint::default();
         for statement in &query.statements {
             let mut stream = self.context.sql(statement).await?.execute_stream().await?;
@@ -120,7 +120,7 @@ impl Side {
     }
 
     /// Plans and runs a query, drops its rows as they come, and says what that cost.
-    pub async fn run(&self, query: &Query) -> Result<Cost> {
+    pub(crate) async fn run(&self, query: &Query) -> Result<Cost> {
         let before = memory::reset_peak();
         let start = Instant::now();
         let mut bytes_scanned = 0;
@@ -137,7 +137,7 @@ impl Side {
 }
 
 /// A session with every format registered.
-pub fn context(config: &SessionConfig) -> Result<SessionContext> {
+pub(crate) fn context(config: &SessionConfig) -> Result<SessionContext> {
     let context = SessionContext::new_with_config(config.clone());
     datafusion_fermion::register(&context)?;
     Ok(context)

@@ -104,6 +104,10 @@ pub(crate) async fn run(args: ShellArgs) -> Result<()> {
 
 /// datafusion-cli checks the options of a statement by itself, and knows the namespace `format` for its own formats only.
 fn explained(error: DataFusionError) -> Error {
+    let error = match error {
+        DataFusionError::IoError(cause) if cause.kind() == std::io::ErrorKind::BrokenPipe => return Error::Output(cause),
+        error => error,
+    };
     let hint = if error.to_string().contains("Specify a format for TableOptions") {
         " (for Fermion, write 'fermion.' before the option's name)"
     } else {

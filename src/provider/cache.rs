@@ -6,13 +6,49 @@ use std::sync::Arc;
 use datafusion::common::HashMap;
 use datafusion::error::Result;
 use datafusion::execution::cache::cache_manager::{CachedFileMetadataEntry, FileMetadata, FileMetadataCache};
+use tokio::sync::Mutex;
 
 use super::io::ObjectReader;
 use super::options::FermionReadOptions;
 use crate::format::fermion::{FileMeta, Open, OpenOptions};
 
-/// A file's metadata as the cache keeps it.
-struct Cached(Arc<FileMeta>);
+/// An open file.
+#[derive(Debug, Clone)]
+pub(super) struct OpenFile {
+    pub(super) meta: Arc<FileMeta>,
+    /// Held while metadata of columns is fetched: partitions that begin together want the same, and one fetch serves them all.
+    loading: Arc<Mutex<()>>,
+}
+
+impl OpenFile {
+    /// Fetches the metadata of those of the columns whose metadata is not there. Gives their count.
+    pub(super) async fn load_columns(&self, reader: &ObjectReader, columns: &[usize]) -> Result<usize> {
+        let _guard = self.loading.lock().await;
+        let missing = self.not_loaded(reader, columns)?;
+        if !missing.is_empty() {
+            reader.load(self.meta.load_columns(&missing)).await?;
+        }
+        Ok(missing.len())
+    }
+
+    /// The columns whose metadata is not there.
+    pub(super) fn not_loaded(&self, reader: &ObjectReader, columns: &[usize]) -> Result<Vec<usize>> {
+        let mut missing = Vec::new();
+        for column in columns {
+            if self.meta.column(*column).map_err(|error| reader.fault(error))?.is_none() {
+                missing.push(*column);
+            }
+        }
+        Ok(missing)
+    }
+}
+
+/// An open file as the cache keeps it.
+struct Cached {
+    file: OpenFile,
+    /// What it had when it was put there. The cache needs the same number when it is taken out, though the metadata grows with its use.
+    size: usize,
+}
 
 impl FileMetadata for Cached {
     fn as_any(&self) -> &dyn Any {
@@ -20,7 +56,7 @@ impl FileMetadata for Cached {
     }
 
     fn memory_size(&self) -> usize {
-        self.0.memory_size()
+        self.size
     }
 
     fn extra_info(&self) -> HashMap<String, String> {
@@ -28,26 +64,27 @@ impl FileMetadata for Cached {
     }
 }
 
-/// An open file, and whether it had to be opened.
-pub(super) struct Opened {
-    pub(super) meta: Arc<FileMeta>,
-    pub(super) was_cached: bool,
-}
-
-/// Opens a file, or takes its metadata from the cache.
+/// Opens a file, or takes it from the cache; and whether it did the first.
 ///
 /// The cache's keys have no store in them, and other formats use it too: an entry that is another file's or format's is replaced.
-pub(super) async fn open(reader: &ObjectReader, cache: Option<&Arc<FileMetadataCache>>, options: &FermionReadOptions) -> Result<Opened> {
+pub(super) async fn open(reader: &ObjectReader, cache: Option<&Arc<FileMetadataCache>>, options: &FermionReadOptions) -> Result<(OpenFile, bool)> {
     let object = reader.object();
     let cached = cache.and_then(|cache| cache.get(&object.location)).filter(|entry| entry.is_valid_for(object));
-    if let Some(meta) = cached.as_ref().and_then(|entry| entry.file_metadata.as_any().downcast_ref::<Cached>()) {
-        return Ok(Opened { meta: Arc::clone(&meta.0), was_cached: true });
+    if let Some(cached) = cached.as_ref().and_then(|entry| entry.file_metadata.as_any().downcast_ref::<Cached>()) {
+        return Ok((cached.file.clone(), false));
     }
     let open_options = OpenOptions { prefetch: options.metadata_size_hint, eager_load_threshold: options.eager_load_threshold };
     let load = Open::new(object.size, &open_options).map_err(|error| reader.fault(error))?;
-    let meta = Arc::new(reader.load(load).await?);
+    let file = OpenFile { meta: Arc::new(reader.load(load).await?), loading: Arc::new(Mutex::new(())) };
+    keep(reader, cache, &file);
+    Ok((file, true))
+}
+
+/// Puts a file into the cache, or tells the cache that it has grown.
+pub(super) fn keep(reader: &ObjectReader, cache: Option<&Arc<FileMetadataCache>>, file: &OpenFile) {
     if let Some(cache) = cache {
-        cache.put(&object.location, CachedFileMetadataEntry::new(object.clone(), Arc::new(Cached(Arc::clone(&meta)))));
+        let object = reader.object();
+        let cached = Cached { size: file.meta.memory_size(), file: file.clone() };
+        cache.put(&object.location, CachedFileMetadataEntry::new(object.clone(), Arc::new(cached)));
     }
-    Ok(Opened { meta, was_cached: false })
 }

@@ -19,13 +19,13 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use object_store::ObjectStore;
 
 use super::adapt::{adapt, constants};
-use super::cache::{self, Opened};
+use super::cache::{self, OpenFile};
 use super::io::{ObjectReader, byte_range, stripe_rows};
 use super::metrics::FileMetrics;
 use super::options::FermionReadOptions;
 use super::prune::ZonePruner;
 use super::rows::RowCounter;
-use crate::format::fermion::{FermionScan, FileMeta, ScanRequest};
+use crate::format::fermion::{FermionScan, ScanRequest};
 
 /// What is the same for all files of one partition of a scan.
 #[derive(Debug)]
@@ -93,20 +93,20 @@ impl PreparedFile {
         Ok(pruned)
     }
 
-    /// Reads the file's metadata.
-    pub(super) async fn open(&self) -> Result<Arc<FileMeta>> {
+    /// Reads the file's metadata, of all columns if that is not much.
+    pub(super) async fn open(&self) -> Result<OpenFile> {
         let _timer = self.metrics.metadata_load_time.timer();
-        let Opened { meta, was_cached } = cache::open(&self.reader, self.context.cache.as_ref(), &self.context.options).await?;
-        if !was_cached && meta.metadata_is_eager() {
-            self.metrics.column_metadata_loaded.add(meta.column_count());
+        let (open, opened_now) = cache::open(&self.reader, self.context.cache.as_ref(), &self.context.options).await?;
+        if opened_now && open.meta.metadata_is_eager() {
+            self.metrics.column_metadata_loaded.add(open.meta.column_count());
         }
-        Ok(meta)
+        Ok(open)
     }
 
     /// Plans the scan; `None` if no row can be wanted.
-    pub(super) fn scan(self, meta: Arc<FileMeta>) -> Result<Option<FileScan>> {
+    pub(super) fn scan(self, open: OpenFile) -> Result<Option<FileScan>> {
         let Self { context, range, reader, metrics, output, projection, predicate, pruner } = self;
-        let schema = meta.schema().map_err(|error| reader.fault(error))?;
+        let schema = open.meta.schema().map_err(|error| reader.fault(error))?;
         let zone_pruner = match predicate {
             Some(predicate) => match zone_pruner(&context, predicate, &schema, &metrics)? {
                 Pruning::Nothing => None,
@@ -121,7 +121,7 @@ impl PreparedFile {
             // With a limit, zones say where to stop. Those of one column do; an empty projection fetches nothing anyway.
             None => projected.file_columns.iter().take(usize::from(context.limit.is_some())).copied().collect(),
         };
-        let rows = projected.uses_row_index.then(|| RowCounter::new(stripe_rows(&meta, range.as_ref())));
+        let rows = projected.uses_row_index.then(|| RowCounter::new(stripe_rows(&open.meta, range.as_ref())));
         let request = ScanRequest {
             columns: projected.file_columns.clone(),
             schema: Arc::clone(&projected.scan_schema),
@@ -129,18 +129,22 @@ impl PreparedFile {
             range,
             batch_rows: context.batch_rows,
         };
-        let unloaded = unloaded(&meta, &request).map_err(|error| reader.fault(error))?;
-        let scan = FermionScan::new(Arc::clone(&meta), request).map_err(|error| reader.fault(error))?;
+        let unloaded = open.not_loaded(&reader, &columns_of(&request))?;
+        let scan = FermionScan::new(Arc::clone(&open.meta), request).map_err(|error| reader.fault(error))?;
         let rows_left = context.limit.map(|limit| u64::try_from(limit).unwrap_or(u64::MAX));
         let projector = Arc::new(projected.projector);
-        Ok(Some(FileScan { scan, meta, reader, metrics, pruner, zone_pruner, projector, rows, rows_left, unloaded }))
+        let cache = context.cache.clone();
+        Ok(Some(FileScan { scan, open, cache, unloaded, reader, metrics, pruner, zone_pruner, projector, rows, rows_left }))
     }
 }
 
 /// A file that is being read.
 pub(super) struct FileScan {
     pub(super) scan: FermionScan,
-    pub(super) meta: Arc<FileMeta>,
+    open: OpenFile,
+    cache: Option<Arc<FileMetadataCache>>,
+    /// Columns whose metadata has to be loaded first.
+    unloaded: Vec<usize>,
     pub(super) reader: ObjectReader,
     pub(super) metrics: FileMetrics,
     /// Judges the whole file, for filters that become known while it is read.
@@ -150,8 +154,24 @@ pub(super) struct FileScan {
     pub(super) rows: Option<RowCounter>,
     /// How many rows the query still wants at most.
     pub(super) rows_left: Option<u64>,
-    /// Columns whose metadata the scan will load.
-    pub(super) unloaded: Vec<usize>,
+}
+
+impl FileScan {
+    /// Whether all metadata that the scan needs is there.
+    pub(super) fn is_ready(&self) -> bool {
+        self.unloaded.is_empty()
+    }
+
+    /// Loads it, together with other scans of the file.
+    pub(super) async fn make_ready(&mut self) -> Result<()> {
+        let _timer = self.metrics.metadata_load_time.timer();
+        let loaded = self.open.load_columns(&self.reader, &std::mem::take(&mut self.unloaded)).await?;
+        if loaded > 0 {
+            self.metrics.column_metadata_loaded.add(loaded);
+            cache::keep(&self.reader, self.cache.as_ref(), &self.open);
+        }
+        Ok(())
+    }
 }
 
 /// What a predicate can do for a file.
@@ -180,18 +200,12 @@ fn is_never_true(predicate: &Arc<dyn PhysicalExpr>) -> bool {
     predicate.downcast_ref::<Literal>().is_some_and(|literal| matches!(literal.value(), ScalarValue::Boolean(None | Some(false)) | ScalarValue::Null))
 }
 
-/// Columns of the request whose metadata is not there yet.
-fn unloaded(meta: &FileMeta, request: &ScanRequest) -> crate::format::Result<Vec<usize>> {
-    let mut columns: Vec<usize> = request.columns.iter().chain(&request.prune_columns).copied().collect();
+/// The columns that a request reads or prunes by, each once.
+fn columns_of(request: &ScanRequest) -> Vec<usize> {
+    let mut columns = [request.columns.as_slice(), request.prune_columns.as_slice()].concat();
     columns.sort_unstable();
     columns.dedup();
-    let mut unloaded = Vec::new();
-    for column in columns {
-        if meta.column(column)?.is_none() {
-            unloaded.push(column);
-        }
-    }
-    Ok(unloaded)
+    columns
 }
 
 /// The projection in terms of one file.

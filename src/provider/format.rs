@@ -21,6 +21,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::{ObjectMeta, ObjectStore};
 
+use super::cache::OpenFile;
 use super::io::ObjectReader;
 use super::options::FermionOptions;
 use super::sink::FermionSink;
@@ -83,11 +84,18 @@ impl FermionFormat {
         &self.options
     }
 
-    async fn open(&self, state: &dyn Session, store: &Arc<dyn ObjectStore>, object: &ObjectMeta) -> Result<(ObjectReader, Arc<FileMeta>)> {
+    async fn open(&self, state: &dyn Session, store: &Arc<dyn ObjectStore>, object: &ObjectMeta) -> Result<(ObjectReader, OpenFile)> {
         let cache = state.runtime_env().cache_manager.get_file_metadata_cache();
         let reader = ObjectReader::new(Arc::clone(store), Arc::new(object.clone()), self.options.read.coalesce_gap);
-        let opened = cache::open(&reader, Some(&cache), &self.options.read).await?;
-        Ok((reader, opened.meta))
+        let (open, _) = cache::open(&reader, Some(&cache), &self.options.read).await?;
+        Ok((reader, open))
+    }
+
+    async fn statistics(&self, state: &dyn Session, reader: &ObjectReader, open: &OpenFile, table: &SchemaRef) -> Result<Statistics> {
+        let statistics = stats::statistics(reader, open, table).await?;
+        // By now the file has its schema and, if they are eager, all columns.
+        cache::keep(reader, Some(&state.runtime_env().cache_manager.get_file_metadata_cache()), open);
+        Ok(statistics)
     }
 
     fn ordering(reader: &ObjectReader, meta: &FileMeta, table: &SchemaRef) -> Result<Option<LexOrdering>> {
@@ -119,8 +127,8 @@ impl FileFormat for FermionFormat {
     async fn infer_schema(&self, state: &dyn Session, store: &Arc<dyn ObjectStore>, objects: &[ObjectMeta]) -> Result<SchemaRef> {
         let concurrency = state.config_options().execution.meta_fetch_concurrency.get();
         let schemas = stream::iter(objects).map(|object| async move {
-            let (reader, meta) = self.open(state, store, object).await?;
-            let schema = meta.schema().map_err(|error| reader.fault(error))?;
+            let (reader, open) = self.open(state, store, object).await?;
+            let schema = open.meta.schema().map_err(|error| reader.fault(error))?;
             let schema = if self.options.read.force_view_types { schema::with_view_types(schema) } else { schema };
             Ok::<_, DataFusionError>((&object.location, schema))
         });
@@ -138,8 +146,8 @@ impl FileFormat for FermionFormat {
         table_schema: SchemaRef,
         object: &ObjectMeta,
     ) -> Result<Statistics> {
-        let (reader, meta) = self.open(state, store, object).await?;
-        stats::statistics(&reader, &meta, &table_schema).await
+        let (reader, open) = self.open(state, store, object).await?;
+        self.statistics(state, &reader, &open, &table_schema).await
     }
 
     async fn infer_ordering(
@@ -149,8 +157,8 @@ impl FileFormat for FermionFormat {
         table_schema: SchemaRef,
         object: &ObjectMeta,
     ) -> Result<Option<LexOrdering>> {
-        let (reader, meta) = self.open(state, store, object).await?;
-        Self::ordering(&reader, &meta, &table_schema)
+        let (reader, open) = self.open(state, store, object).await?;
+        Self::ordering(&reader, &open.meta, &table_schema)
     }
 
     async fn infer_stats_and_ordering(
@@ -160,9 +168,9 @@ impl FileFormat for FermionFormat {
         table_schema: SchemaRef,
         object: &ObjectMeta,
     ) -> Result<EngineFileMeta> {
-        let (reader, meta) = self.open(state, store, object).await?;
-        let statistics = stats::statistics(&reader, &meta, &table_schema).await?;
-        Ok(EngineFileMeta::new(statistics).with_ordering(Self::ordering(&reader, &meta, &table_schema)?))
+        let (reader, open) = self.open(state, store, object).await?;
+        let statistics = self.statistics(state, &reader, &open, &table_schema).await?;
+        Ok(EngineFileMeta::new(statistics).with_ordering(Self::ordering(&reader, &open.meta, &table_schema)?))
     }
 
     /// The scan as it is, with what only the session has: its cache of open files.

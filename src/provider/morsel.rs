@@ -17,10 +17,10 @@ use datafusion_datasource::morsel::{Morsel, MorselPlan, MorselPlanner, Morselize
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 
+use super::cache::OpenFile;
 use super::file::{BatchProjector, FileScan, PreparedFile, ScanContext};
 use super::io::ObjectReader;
 use super::rows::RowNumbers;
-use crate::format::fermion::FileMeta;
 use crate::format::scan::{self, Answer, Fetch, Scan, Step, Zones};
 
 /// Makes morsels of the files of one partition.
@@ -47,7 +47,7 @@ enum Planner {
     /// Nothing has been read.
     Prepared(Box<PreparedFile>),
     /// The metadata has been read.
-    Opened(Box<PreparedFile>, Arc<FileMeta>),
+    Opened(Box<PreparedFile>, OpenFile),
     /// The scan waits for an answer.
     Scanning(Box<FileScan>, Answer),
 }
@@ -71,12 +71,16 @@ impl MorselPlanner for Planner {
                     return Ok(None);
                 }
                 Ok(Some(MorselPlan::new().with_pending_planner(async move {
-                    let meta = file.open().await?;
-                    Ok(Box::new(Self::Opened(file, meta)) as Box<dyn MorselPlanner>)
+                    let open = file.open().await?;
+                    Ok(Box::new(Self::Opened(file, open)) as Box<dyn MorselPlanner>)
                 })))
             }
-            Self::Opened(file, meta) => match file.scan(meta)? {
-                Some(scan) => advance(Box::new(scan), Answer::Next),
+            Self::Opened(file, open) => match file.scan(open)? {
+                Some(scan) if scan.is_ready() => advance(Box::new(scan), Answer::Next),
+                Some(mut scan) => Ok(Some(MorselPlan::new().with_pending_planner(async move {
+                    scan.make_ready().await?;
+                    Ok(Box::new(Self::Scanning(Box::new(scan), Answer::Next)) as Box<dyn MorselPlanner>)
+                }))),
                 None => Ok(None),
             },
             Self::Scanning(scan, answer) => advance(scan, answer),
@@ -93,7 +97,6 @@ fn advance(mut file: Box<FileScan>, mut answer: Answer) -> Result<Option<MorselP
     }
     loop {
         let step = file.scan.step(answer).map_err(|error| file.reader.fault(error))?;
-        file.count_loaded_metadata()?;
         answer = match step {
             Step::Fetch(fetches) => return Ok(Some(MorselPlan::new().with_morsels(morsels).with_pending_planner(fetch(file, fetches)))),
             Step::Prune(zones) => Answer::Keep(file.keep(&zones)?),
@@ -158,22 +161,6 @@ impl FileScan {
         }
         let time = self.metrics.decoding_time.clone();
         Ok(DecodeMorsel { morsel, rows, projector: Arc::clone(&self.projector), reader: self.reader.clone(), time })
-    }
-
-    fn count_loaded_metadata(&mut self) -> Result<()> {
-        if self.unloaded.is_empty() {
-            return Ok(());
-        }
-        let before = self.unloaded.len();
-        let mut still = Vec::new();
-        for column in std::mem::take(&mut self.unloaded) {
-            if self.meta.column(column).map_err(|error| self.reader.fault(error))?.is_none() {
-                still.push(column);
-            }
-        }
-        self.metrics.column_metadata_loaded.add(before - still.len());
-        self.unloaded = still;
-        Ok(())
     }
 }
 

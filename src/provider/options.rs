@@ -85,7 +85,8 @@ impl Default for FermionReadOptions {
 
 impl Default for FermionWriteOptions {
     fn default() -> Self {
-        let WriterOptions { page_bytes, page_rows, stripe_rows, stripe_bytes, buffer_bytes, zstd_level, checksums, statistics, .. } = WriterOptions::default();
+        let WriterOptions { page_bytes, page_rows, stripe_rows, stripe_bytes, buffer_bytes, zstd_level, checksums, statistics, .. } =
+            WriterOptions::default();
         Self { page_rows, page_bytes, stripe_rows, stripe_bytes, buffer_bytes, zstd_level, checksums, statistics, threads: 0 }
     }
 }

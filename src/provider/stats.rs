@@ -2,8 +2,6 @@
 //!
 //! Rows are always known. The rest costs the metadata of every column, so it is known where that is small enough to be loaded as a whole.
 
-use std::sync::Arc;
-
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::can_cast_types;
 use arrow::datatypes::{DataType, Schema, SchemaRef};
@@ -11,18 +9,19 @@ use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
 use datafusion::error::Result;
 
+use super::cache::OpenFile;
 use super::io::ObjectReader;
 use super::schema::{ColumnFinder, is_read_as};
 use crate::format::Result as FormatResult;
 use crate::format::fermion::FileMeta;
 
 /// Statistics of a file in terms of the table's columns (those in files, not those of partitions).
-pub(super) async fn statistics(reader: &ObjectReader, meta: &Arc<FileMeta>, table: &SchemaRef) -> Result<Statistics> {
-    if meta.metadata_is_eager() {
-        let columns: Vec<usize> = (0..meta.column_count()).collect();
-        reader.load(meta.load_columns(&columns)).await?;
+pub(super) async fn statistics(reader: &ObjectReader, open: &OpenFile, table: &SchemaRef) -> Result<Statistics> {
+    if open.meta.metadata_is_eager() {
+        let columns: Vec<usize> = (0..open.meta.column_count()).collect();
+        open.load_columns(reader, &columns).await?;
     }
-    from_metadata(meta, table).map_err(|error| reader.fault(error))
+    from_metadata(&open.meta, table).map_err(|error| reader.fault(error))
 }
 
 fn from_metadata(meta: &FileMeta, table: &Schema) -> FormatResult<Statistics> {
@@ -95,6 +94,8 @@ fn total(columns: &[ColumnStatistics], meta: &FileMeta) -> Precision<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+
     use arrow::array::{Float64Array, Int32Array, StringArray};
 
     fn one(array: impl Array + 'static, exact: bool) -> Option<(ArrayRef, bool)> {

@@ -3,6 +3,7 @@
 mod format;
 mod plan;
 mod progress;
+mod schema;
 mod source;
 mod staging;
 
@@ -109,7 +110,7 @@ async fn convert(plan: &Plan, args: &ConvertArgs) -> Result<Totals> {
     let mut sources = Vec::with_capacity(plan.jobs.len());
     for job in &plan.jobs {
         let format = engine::format(&ctx, plan.from.name(), &read_options(plan.from, job, args)).doing(|| "cannot read with these options".into())?;
-        let source = Source::open(&ctx, &store, format, &job.inputs).await?;
+        let source = Source::open(&ctx, &store, (plan.from, format.as_ref()), &job.inputs).await?;
         if source.schema().fields().is_empty() && matches!(plan.from, Format::Csv | Format::Json) {
             return Err(Error::failed(format!("'{}' holds no columns", args.input.display())));
         }
@@ -183,6 +184,6 @@ fn summarize(plan: &Plan, totals: &Totals, elapsed: Duration) -> Result<()> {
     output::line(format_args!("rows       {}", units::grouped(totals.rows)))?;
     output::line(format_args!("bytes in   {}", of(totals.bytes_in, files_in, plan.from)))?;
     output::line(format_args!("bytes out  {}", of(totals.bytes_out, plan.jobs.len(), plan.to)))?;
-    output::line(format_args!("ratio      {}", units::ratio(units::approximate(totals.bytes_out), units::approximate(totals.bytes_in))))?;
+    output::line(format_args!("ratio      {} (out / in)", units::ratio(units::approximate(totals.bytes_out), units::approximate(totals.bytes_in))))?;
     output::line(format_args!("time       {} ({rate:.1} MiB/s)", units::time(elapsed)))
 }

@@ -14,8 +14,10 @@ use datafusion::prelude::SessionContext;
 use futures::stream::{self, BoxStream, StreamExt};
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 
+use super::format::Format;
 use super::plan::Input;
 use super::progress::Progress;
+use super::schema;
 use crate::engine::{self, Rows};
 use crate::error::{Doing, Error, Result, one_line};
 use crate::store::CountingStore;
@@ -41,18 +43,23 @@ struct OpenFile {
 
 impl Source {
     /// Reads schemas and plans the scans.
-    pub(crate) async fn open(ctx: &SessionContext, store: &Arc<CountingStore>, format: Arc<dyn FileFormat>, inputs: &[Input]) -> Result<Self> {
+    pub(crate) async fn open(
+        ctx: &SessionContext,
+        store: &Arc<CountingStore>,
+        (kind, format): (Format, &dyn FileFormat),
+        inputs: &[Input],
+    ) -> Result<Self> {
         let store: Arc<dyn ObjectStore> = Arc::<CountingStore>::clone(store);
         let mut metas = Vec::with_capacity(inputs.len());
         for input in inputs {
             metas.push(head(&store, &input.path).await?);
         }
         let bytes = metas.iter().map(|meta| meta.size).sum();
-        let file_schema = infer(ctx, &store, format.as_ref(), inputs, &metas).await?;
+        let file_schema = schema::infer(ctx, &store, (kind, format), inputs, &metas).await?;
         let schema = with_partitions(&file_schema, inputs);
         let mut files = Vec::with_capacity(inputs.len());
         for (input, meta) in inputs.iter().zip(metas) {
-            let scan = engine::scan(ctx, format.as_ref(), &file_schema, meta).await.doing(|| cannot_read(&input.path))?;
+            let scan = engine::scan(ctx, format, &file_schema, meta).await.doing(|| cannot_read(&input.path))?;
             files.push(OpenFile { input: input.clone(), scan, schema: Arc::clone(&schema) });
         }
         Ok(Self { schema, files, bytes, failure: Arc::default() })
@@ -124,25 +131,6 @@ async fn head(store: &Arc<dyn ObjectStore>, path: &Path) -> Result<ObjectMeta> {
 
 fn cannot_read(path: &Path) -> String {
     format!("cannot read '{}'", path.display())
-}
-
-/// The schema of all files together; when there is none, the error names the file that is to blame.
-async fn infer(
-    ctx: &SessionContext,
-    store: &Arc<dyn ObjectStore>,
-    format: &dyn FileFormat,
-    inputs: &[Input],
-    metas: &[ObjectMeta],
-) -> Result<SchemaRef> {
-    let state = ctx.state();
-    let error = match format.infer_schema(&state, store, metas).await {
-        Ok(schema) => return Ok(schema),
-        Err(error) => error,
-    };
-    for (input, meta) in inputs.iter().zip(metas) {
-        format.infer_schema(&state, store, std::slice::from_ref(meta)).await.doing(|| cannot_read(&input.path))?;
-    }
-    Err(Error::failed(format!("the files do not share a schema: {}", one_line(&error))))
 }
 
 fn with_partitions(file_schema: &SchemaRef, inputs: &[Input]) -> SchemaRef {

@@ -83,7 +83,9 @@ async fn compare(fermion: &Side, parquet: &Side) -> Result<String> {
             shown = text;
         }
     }
-    line(format_args!("\nEvery query gave equal results over both. Times: median of 3 runs after a first; bytes: of the first."))?;
+    line(format_args!(
+        "\nEvery query gave equal results over both.\nTimes are the median of 3 runs after a first one, bytes and pages are the first one's."
+    ))?;
     Ok(shown)
 }
 

@@ -58,6 +58,13 @@ impl Bench {
         self.ok(&["-q", "--format", "csv", "-c", &format!("COPY ({sql}) TO '{file}'")]);
     }
 
+    /// The names of what is in the directory itself, hidden ones too.
+    pub(crate) fn entries(&self) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(self.dir.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
     /// The names of all files below the directory, hidden ones too.
     pub(crate) fn files(&self) -> Vec<String> {
         let mut files = Vec::new();

@@ -78,6 +78,10 @@ impl<'a> Context<'a> {
     /// The encodings that are of use, the cheapest first.
     fn bids(&self, values: &Values) -> Result<Vec<EncodingId>> {
         let sample = Sample::of(values, self.zstd_level)?;
+        // Nothing beats saying it once, and then nothing else has to be looked at.
+        if EncodingId::Constant.implementation().estimate(&sample).is_some() && super::constant::is_constant(values) {
+            return Ok(vec![EncodingId::Constant]);
+        }
         let allowed = EncodingId::ALL.iter().filter(|encoding| self.ruled_out & bit(**encoding) == 0);
         let bids = allowed.filter_map(|&encoding| Some((encoding.implementation().estimate(&sample)?.total(), encoding)));
         let mut bids: Vec<_> = bids.collect();

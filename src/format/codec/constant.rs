@@ -71,7 +71,7 @@ impl Encoding for Constant {
 }
 
 /// Whether all values are the same bits.
-fn is_constant(values: &Values) -> bool {
+pub(super) fn is_constant(values: &Values) -> bool {
     match values {
         Values::Bool(bits) => matches!(bits.count_set_bits(), set if set == 0 || set == bits.len()),
         Values::Fixed { ptype, bytes } => with_word!(ptype.width().unwrap_or(1), T => {

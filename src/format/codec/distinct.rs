@@ -114,9 +114,10 @@ fn hash_of(array: &BinaryViewArray, index: usize) -> u64 {
     if is_inlined(view) {
         return view.hash();
     }
-    let (words, rest) = array.value(index).as_chunks::<8>();
-    let hash = words.iter().fold(0, |hash, word| mix(hash ^ u64::from_le_bytes(*word)));
-    rest.iter().fold(hash, |hash, &byte| mix(hash ^ u64::from(byte)))
+    // What is not inlined has more than eight bytes, and the last eight may overlap the words before them.
+    let value = array.value(index);
+    let tail = value.last_chunk::<8>().map_or(0, |tail| u64::from_le_bytes(*tail));
+    value.as_chunks::<8>().0.iter().fold(mix(tail), |hash, word| mix(hash ^ u64::from_le_bytes(*word)))
 }
 
 fn same(array: &BinaryViewArray, a: usize, b: usize) -> bool {

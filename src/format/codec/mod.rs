@@ -156,5 +156,5 @@ pub fn encode(values: &Values, validity: Option<&NullBuffer>, options: &EncodeOp
     let validity = validity.filter(|validity| validity.null_count() > 0);
     let filled = validity.map(|validity| sample::fill_forward(values, validity)).transpose()?;
     let context = Context::root(options, validity);
-    Encoded::new(&context.encode(filled.as_ref().unwrap_or(values))?)
+    Encoded::new(context.encode(filled.as_ref().unwrap_or(values))?)
 }

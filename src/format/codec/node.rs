@@ -256,20 +256,22 @@ pub(super) struct EncodedNode {
 #[derive(Debug, Clone)]
 pub struct Encoded {
     tree: Vec<u8>,
-    body: Vec<u8>,
+    buffers: Vec<Vec<u8>>,
+    /// Bytes of the buffers, each padded.
+    body_length: usize,
     count: usize,
 }
 
 impl Encoded {
-    pub(super) fn new(root: &EncodedNode) -> Result<Self> {
-        let mut encoded = Self { tree: Vec::new(), body: Vec::new(), count: root.count };
+    pub(super) fn new(root: EncodedNode) -> Result<Self> {
+        let mut encoded = Self { tree: Vec::new(), buffers: Vec::new(), body_length: 0, count: root.count };
         encoded.push(root)?;
         // With room for a header, so that writing the page cannot fail.
         to_u32(encoded.size() + 64)?;
         Ok(encoded)
     }
 
-    fn push(&mut self, node: &EncodedNode) -> Result<()> {
+    fn push(&mut self, node: EncodedNode) -> Result<()> {
         let header = NodeHeader {
             encoding: node.encoding.id(),
             ptype: node.ptype.id(),
@@ -280,19 +282,19 @@ impl Encoded {
             param1: node.params[1].into(),
         };
         self.tree.extend_from_slice(header.as_bytes());
-        for buffer in &node.buffers {
+        for buffer in node.buffers {
             let descriptor = BufferDesc {
-                offset: to_u32(self.body.len())?.into(),
+                offset: to_u32(self.body_length)?.into(),
                 length: to_u32(buffer.stored.len())?.into(),
                 raw_length: to_u32(buffer.raw_length)?.into(),
                 compression: buffer.compression,
                 reserved: [0; 3],
             };
             self.tree.extend_from_slice(descriptor.as_bytes());
-            self.body.extend_from_slice(&buffer.stored);
-            pad8(&mut self.body);
+            self.body_length += ceil8(buffer.stored.len());
+            self.buffers.push(buffer.stored);
         }
-        node.children.iter().try_for_each(|child| self.push(child))
+        node.children.into_iter().try_for_each(|child| self.push(child))
     }
 
     /// The encoding tree, without padding.
@@ -300,9 +302,13 @@ impl Encoded {
         &self.tree
     }
 
-    /// The buffers, each padded to a multiple of 8.
-    pub(crate) fn body(&self) -> &[u8] {
-        &self.body
+    /// Appends the tree and the buffers, each padded to a multiple of 8, as `page` itself must be.
+    pub(crate) fn write(&self, page: &mut Vec<u8>) {
+        page.reserve(self.size());
+        for part in std::iter::once(&self.tree).chain(&self.buffers) {
+            page.extend_from_slice(part);
+            pad8(page);
+        }
     }
 
     /// How many values there are.
@@ -312,7 +318,7 @@ impl Encoded {
 
     /// Bytes of the tree and the buffers: a page's, but for its header.
     pub fn size(&self) -> usize {
-        ceil8(self.tree.len()) + self.body.len()
+        ceil8(self.tree.len()) + self.body_length
     }
 }
 

@@ -133,12 +133,12 @@ impl Strings {
         if total != self.buffer.len() as u64 {
             return Err(Error::invalid_file(format!("lengths add up to {total}, but there are {} bytes", self.buffer.len())));
         }
-        let mut offsets = Vec::with_capacity(lengths.len() + 1);
-        offsets.push(0);
-        offsets.extend(lengths.iter().scan(0u32, |end, &length| {
-            *end = end.wrapping_add(length);
-            Some(*end)
-        }));
+        let mut offsets = vec![0; lengths.len() + 1];
+        let mut end = 0u32;
+        for (offset, &length) in offsets[1..].iter_mut().zip(lengths) {
+            end = end.wrapping_add(length);
+            *offset = end;
+        }
         Ok(offsets)
     }
 }
@@ -167,7 +167,19 @@ impl Decode for Strings {
     }
 }
 
+/// What is left of 16 bytes when only the first so many count.
+const HEADS: [u128; INLINE_MAX + 1] = {
+    let mut masks = [0; INLINE_MAX + 1];
+    let mut length = 1;
+    while length <= INLINE_MAX {
+        masks[length] = masks[length - 1] << 8 | 0xFF;
+        length += 1;
+    }
+    masks
+};
+
 /// Arrow's view of `buffer[start..][..length]`, where `buffer` is the one of that index. Length and offset have been checked.
+#[inline]
 pub(super) fn view(buffer: &[u8], start: u32, length: u32, index: u32) -> u128 {
     let rest = &buffer[start as usize..];
     let head = match rest.first_chunk::<16>() {
@@ -178,10 +190,9 @@ pub(super) fn view(buffer: &[u8], start: u32, length: u32, index: u32) -> u128 {
             u128::from_le_bytes(chunk)
         }
     };
-    if length as usize <= INLINE_MAX {
-        (head & ((1 << (8 * length)) - 1)) << 32 | u128::from(length)
-    } else {
-        (head & 0xFFFF_FFFF) << 32 | u128::from(length) | u128::from(index) << 64 | u128::from(start) << 96
+    match HEADS.get(length as usize) {
+        Some(mask) => (head & mask) << 32 | u128::from(length),
+        None => (head & 0xFFFF_FFFF) << 32 | u128::from(length) | u128::from(index) << 64 | u128::from(start) << 96,
     }
 }
 

@@ -69,7 +69,12 @@ impl Encoding for RunLength {
 /// The index behind each run.
 fn run_ends(values: &Values) -> Vec<u32> {
     match values {
-        Values::Bool(bits) => ends_where(bits.len(), |index| bits.value(index) != bits.value(index - 1)),
+        Values::Bool(bits) => {
+            let borders = bits.set_slices().flat_map(|(start, end)| [start, end]).chain([bits.len()]);
+            let mut ends: Vec<u32> = borders.filter(|&end| end > 0).map(|end| u32::try_from(end).unwrap_or(u32::MAX)).collect();
+            ends.dedup();
+            ends
+        }
         Values::Fixed { ptype, bytes } => with_word!(ptype.width().unwrap_or(1), T => {
             let words = words_from::<T>(bytes);
             ends_where(words.len(), |index| words[index] != words[index - 1])
@@ -138,12 +143,18 @@ impl Decode for Runs {
     }
 }
 
+/// Short runs are written this many values at a time: what is too much is overwritten by the next run, and the length decides no branch.
+const STRIDE: usize = 8;
+
 fn fill_runs<T: Word>(words: &[T], ends: &[u32], range: Range<usize>, out: &mut Output) -> Result<()> {
-    let mut rest = out.grow::<T>(range.len())?;
+    let out = out.grow::<T>(range.len())?;
+    let mut at = 0;
     each_run(ends, range, |run, length| {
-        let (values, behind) = std::mem::take(&mut rest).split_at_mut(length);
-        values.fill(words[run]);
-        rest = behind;
+        match out[at..].first_chunk_mut::<STRIDE>() {
+            Some(stride) if length <= STRIDE => *stride = [words[run]; STRIDE],
+            _ => out[at..at + length].fill(words[run]),
+        }
+        at += length;
     })
 }
 

@@ -7,7 +7,7 @@ use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::format::codec::{Encoded, EncodingTree, Node, Output, PType};
-use crate::format::wire::{ceil8, pad8, read};
+use crate::format::wire::{ceil8, read};
 use crate::format::{Error, Result};
 
 /// The beginning of a page.
@@ -46,15 +46,13 @@ const _: () = assert!(size_of::<PageHeader>() == PageHeader::LENGTH);
 
 /// The bytes of a page, a multiple of 8. `checksum` says whether the file's settings promise a CRC.
 pub fn write_page(encoded: &Encoded, row_count: u32, checksum: bool) -> Vec<u8> {
-    let length = ceil8(PageHeader::LENGTH + encoded.tree().len()) + encoded.body().len();
+    let length = PageHeader::LENGTH + encoded.size();
     // Encoded values are known to fit.
     let fit = |length: usize| U32::new(u32::try_from(length).unwrap_or(u32::MAX));
     let mut header = PageHeader { crc: 0.into(), length: fit(length), row_count: row_count.into(), tree_length: fit(encoded.tree().len()) };
     let mut page = Vec::with_capacity(length);
     page.extend_from_slice(header.as_bytes());
-    page.extend_from_slice(encoded.tree());
-    pad8(&mut page);
-    page.extend_from_slice(encoded.body());
+    encoded.write(&mut page);
     if checksum {
         header.crc = crc32fast::hash(&page[PageHeader::CRC_LENGTH..]).into();
         page[..PageHeader::CRC_LENGTH].copy_from_slice(header.crc.as_bytes());
@@ -137,5 +135,35 @@ impl Page {
     /// How the page is encoded.
     pub fn describe(&self) -> &EncodingTree {
         &self.tree
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::ErrorKind;
+    use crate::format::codec::{EncodeOptions, Values, encode};
+    use arrow::buffer::Buffer;
+
+    #[test]
+    fn a_page_is_what_its_metadata_says_or_refused() {
+        let offsets = Values::Fixed { ptype: PType::I64, bytes: Buffer::from_vec(vec![0i64, 3, 3, 7]) };
+        let encoded = encode(&offsets, None, &EncodeOptions::default()).unwrap();
+        let bytes = Bytes::from(write_page(&encoded, 3, true));
+        let expect = PageExpect { ptype: PType::I64, rows: Some(3), extra: 1, checksum: true, utf8: false };
+        let page = Page::open(&bytes, &expect).unwrap();
+        assert_eq!((page.rows(), page.len()), (3, 4));
+        let header = PageHeader::read(&bytes).unwrap();
+        assert_eq!((header.rows(), header.length()), (3, bytes.len()));
+
+        let kind = |bytes: &Bytes, expect: PageExpect| Page::open(bytes, &expect).unwrap_err().kind();
+        for wrong in [PageExpect { rows: Some(4), ..expect }, PageExpect { extra: 0, ..expect }, PageExpect { ptype: PType::U64, ..expect }] {
+            assert_eq!(kind(&bytes, wrong), ErrorKind::InvalidFile);
+        }
+        // Without checksums the field is zero, and then it must not be looked at.
+        let unchecked = Bytes::from(write_page(&encoded, 3, false));
+        assert_eq!(kind(&unchecked, expect), ErrorKind::Checksum);
+        assert_eq!(Page::open(&unchecked, &PageExpect { checksum: false, rows: None, ..expect }).unwrap().rows(), 3);
+        assert_eq!(&unchecked[..4], [0; 4]);
     }
 }

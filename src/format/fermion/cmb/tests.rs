@@ -1,3 +1,5 @@
+//! CMBs there and back, and CMBs that contradict themselves or the file.
+
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field};

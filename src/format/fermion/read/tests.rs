@@ -1,3 +1,5 @@
+//! Opening files and loading columns: which bytes are asked for, and what is said of files that are cut or flipped.
+
 use std::ops::Range;
 use std::sync::Arc;
 

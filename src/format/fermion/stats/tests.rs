@@ -1,3 +1,5 @@
+//! Statistics beside the slow way to find them, and what they are allowed to say.
+
 use std::sync::Arc;
 
 use arrow::array::*;

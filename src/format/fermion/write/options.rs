@@ -49,14 +49,17 @@ impl WriterOptions {
     /// A stripe's chunks are at most 4 GiB long: leave room for the page that passes the limit.
     const STRIPE_BYTES_MAX: usize = 1 << 30;
 
-    /// A page's rows and a stripe's rows are 32 bits wide.
-    const ROWS_MAX: usize = 1 << 30;
+    /// A page's values are counted up to here (SPEC section 6).
+    pub(super) const PAGE_ROWS_MAX: usize = 1 << 20;
+
+    /// A stripe's rows are 32 bits wide.
+    const STRIPE_ROWS_MAX: usize = 1 << 30;
 
     pub(super) fn validate(&self) -> Result<()> {
         let ranges = [
             ("page_bytes", self.page_bytes, 1, Self::STRIPE_BYTES_MAX),
-            ("page_rows", self.page_rows, 1, Self::ROWS_MAX),
-            ("stripe_rows", self.stripe_rows, 1, Self::ROWS_MAX),
+            ("page_rows", self.page_rows, 1, Self::PAGE_ROWS_MAX),
+            ("stripe_rows", self.stripe_rows, 1, Self::STRIPE_ROWS_MAX),
             ("stripe_bytes", self.stripe_bytes, 1, Self::STRIPE_BYTES_MAX),
             ("threads", self.threads, 1, 1024),
         ];

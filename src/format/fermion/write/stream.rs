@@ -85,7 +85,7 @@ impl StreamWriter {
 
     pub(super) fn push_validity(&mut self, nulls: Option<&NullBuffer>, rows: usize, settings: &PageSettings) -> Result<()> {
         let mut start = 0;
-        for rows in even(rows, settings.page_rows.max(settings.page_bytes)) {
+        for rows in even(rows, WriterOptions::PAGE_ROWS_MAX) {
             let nulls = nulls.map(|nulls| nulls.slice(start, rows));
             let body = match nulls {
                 Some(nulls) if nulls.null_count() == rows => Body::Uniform(false),

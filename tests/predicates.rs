@@ -1,0 +1,149 @@
+//! Random predicates give the rows that they give over the same batches in memory, with pruning and without.
+
+use std::sync::Arc;
+
+use arrow::array::*;
+use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use datafusion::datasource::MemTable;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+const ROWS: usize = 3000;
+const PREDICATES: usize = 150;
+
+/// A column that prunes well, badly or not at all: sorted, clustered or shuffled, with nulls here and there.
+fn numbers(rng: &mut StdRng) -> Vec<Option<i64>> {
+    let (step, noise, nulls) = (rng.random_range(0..3), [1, 50, 5000][rng.random_range(0..3)], [0.0, 0.05, 0.5][rng.random_range(0..3)]);
+    let all_null = rng.random_range(0..ROWS);
+    let value = |row: usize, rng: &mut StdRng| step * i64::try_from(row).unwrap() + rng.random_range(0..noise);
+    let is_null = |row: usize, rng: &mut StdRng| rng.random_bool(nulls) || (all_null..all_null + 400).contains(&row);
+    (0..ROWS).map(|row| (!is_null(row, rng)).then(|| value(row, rng))).collect()
+}
+
+fn table(rng: &mut StdRng) -> RecordBatch {
+    let ints = |rng: &mut StdRng| numbers(rng);
+    let as_i32 = |v: i64| i32::try_from(v).unwrap();
+    let text = |v: i64| match v % 4 {
+        0 => format!("Supplier#{v:09}"),
+        1 => format!("{v}"),
+        2 => format!("日本{}", v / 10),
+        _ => String::new(),
+    };
+    let float = |v: i64| match v % 97 {
+        0 => f64::NAN,
+        1 => -0.0,
+        2 => 0.0,
+        3 => f64::INFINITY,
+        _ => v as f64 / 8.0 - 20.0,
+    };
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("i", Arc::new(Int64Array::from_iter(ints(rng).into_iter().map(|v| v.map(|v| v - 500))))),
+        ("n", Arc::new(Int32Array::from_iter(ints(rng).into_iter().map(|v| v.map(as_i32))))),
+        ("u", Arc::new(UInt64Array::from_iter(ints(rng).into_iter().map(|v| v.map(|v| u64::MAX - v.unsigned_abs()))))),
+        ("f", Arc::new(Float64Array::from_iter(ints(rng).into_iter().map(|v| v.map(float))))),
+        ("s", Arc::new(StringArray::from_iter(ints(rng).into_iter().map(|v| v.map(text))))),
+        ("b", Arc::new(BooleanArray::from_iter(ints(rng).into_iter().map(|v| v.map(|v| v % 1000 < 500))))),
+        ("d", Arc::new(Date32Array::from_iter(ints(rng).into_iter().map(|v| v.map(as_i32))))),
+        ("t", Arc::new(TimestampMicrosecondArray::from_iter(ints(rng).into_iter().map(|v| v.map(|v| v * 1_000_000_007))))),
+        (
+            "m",
+            Arc::new(
+                Decimal128Array::from_iter(ints(rng).into_iter().map(|v| v.map(|v| i128::from(v) * 10_i128.pow(17))))
+                    .with_precision_and_scale(30, 2)
+                    .unwrap(),
+            ),
+        ),
+    ];
+    let fields: Vec<Field> = columns.iter().map(|(name, array)| Field::new(*name, array.data_type().clone(), true)).collect();
+    assert_eq!(fields[7].data_type(), &DataType::Timestamp(TimeUnit::Microsecond, None));
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.into_iter().map(|(_, array)| array).collect()).unwrap()
+}
+
+/// A literal near the values of the column.
+fn literal(column: &str, rng: &mut StdRng) -> String {
+    let v: i64 = rng.random_range(-100..7000);
+    match column {
+        "i" => (v - 500).to_string(),
+        "u" => (u64::MAX - v.unsigned_abs()).to_string(),
+        "f" => ["0.0", "-0.0", "'NaN'::double", "'Infinity'::double", "3.5", "-7.25", "100.0"].choose(rng).unwrap().to_string(),
+        "s" => match v % 3 {
+            0 => format!("'Supplier#{v:09}'"),
+            1 => format!("'{v}'"),
+            _ => ["''", "'日本4'", "'Supplier#'", "'日'", "'~'"].choose(rng).unwrap().to_string(),
+        },
+        "b" => ["true", "false"].choose(rng).unwrap().to_string(),
+        "d" => format!("arrow_cast({}, 'Date32')", v.clamp(0, 6000)),
+        "t" => format!("arrow_cast({}, 'Timestamp(Microsecond, None)')", v * 1_000_000_007),
+        "m" => format!("arrow_cast('{}', 'Decimal128(30, 2)')", v * 1_000_000_000_000_000),
+        _ => v.to_string(),
+    }
+}
+
+fn predicate(rng: &mut StdRng, depth: usize) -> String {
+    if depth > 0 && rng.random_bool(0.5) {
+        let (a, b) = (predicate(rng, depth - 1), predicate(rng, depth - 1));
+        return match rng.random_range(0..5) {
+            0 => format!("NOT ({a})"),
+            1 | 2 => format!("({a}) AND ({b})"),
+            _ => format!("({a}) OR ({b})"),
+        };
+    }
+    let column = *["i", "n", "u", "f", "s", "b", "d", "t", "m"].choose(rng).unwrap();
+    let (a, b) = (literal(column, rng), literal(column, rng));
+    match rng.random_range(0..12) {
+        0 => format!("{column} IS NULL"),
+        1 => format!("{column} IS NOT NULL"),
+        2 => format!("{column} IN ({a}, {b}, {})", literal(column, rng)),
+        3 => format!("{column} NOT IN ({a}, {b})"),
+        4 => format!("{column} BETWEEN {a} AND {b}"),
+        5 => format!("{column} IS DISTINCT FROM {a}"),
+        6 if column == "s" => "s LIKE 'Supplier#00000%'".to_owned(),
+        6 if column == "s" => "s NOT LIKE '日本1%'".to_owned(),
+        6 if column == "i" => "i = n".to_owned(),
+        n => format!("{column} {} {a}", ["=", "<>", "<", "<=", ">", ">="][n % 6]),
+    }
+}
+
+async fn rows(ctx: &SessionContext, sql: &str) -> Vec<String> {
+    let batches = ctx.sql(sql).await.unwrap_or_else(|e| panic!("{sql}: {e}")).collect().await.unwrap_or_else(|e| panic!("{sql}: {e}"));
+    let options = FormatOptions::default().with_null("NULL");
+    let mut rows = Vec::new();
+    for batch in &batches {
+        let columns: Vec<_> = batch.columns().iter().map(|column| ArrayFormatter::try_new(column, &options).unwrap()).collect();
+        rows.extend((0..batch.num_rows()).map(|row| columns.iter().map(|c| c.value(row).to_string()).collect::<Vec<_>>().join("|")));
+    }
+    rows.sort_unstable();
+    rows
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pruning_never_changes_an_answer() {
+    for seed in 0..4 {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let batch = table(&mut rng);
+        let dir = tempfile::tempdir().unwrap();
+        let ctx = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(2));
+        datafusion_fermion::register(&ctx).unwrap();
+        ctx.register_table("memory", Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]]).unwrap())).unwrap();
+        let file = dir.path().join("x.fermion");
+        let copy = format!("COPY memory TO '{}' OPTIONS ('fermion.page_rows' '64', 'fermion.stripe_rows' '700')", file.display());
+        ctx.sql(&copy).await.unwrap().collect().await.unwrap();
+        for (name, pruning) in [("pruned", "true"), ("whole", "false")] {
+            let create = format!("CREATE EXTERNAL TABLE {name} STORED AS FERMION OPTIONS ('fermion.pruning' '{pruning}') LOCATION '{}'", file.display());
+            ctx.sql(&create).await.unwrap().collect().await.unwrap();
+        }
+        let mut matched = 0;
+        for _ in 0..PREDICATES {
+            let predicate = predicate(&mut rng, 2);
+            let query = |table: &str| format!("SELECT * FROM {table} WHERE {predicate}");
+            let expected = rows(&ctx, &query("memory")).await;
+            matched += usize::from(!expected.is_empty() && expected.len() < ROWS);
+            assert_eq!(expected, rows(&ctx, &query("pruned")).await, "seed {seed}: {predicate}");
+            assert_eq!(expected, rows(&ctx, &query("whole")).await, "seed {seed}, without pruning: {predicate}");
+        }
+        assert!(matched > PREDICATES / 4, "only {matched} predicates select some rows and leave some");
+    }
+}
