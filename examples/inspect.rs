@@ -1,7 +1,7 @@
 //! Prints what a Fermion file is made of: areas, stripes, and of each column its streams, chunks and pages, with encodings, sizes and statistics.
 //!
 //! ```text
-//! cargo run --example inspect --no-default-features -- FILE [COLUMN …]
+//! cargo run --example inspect -- FILE [COLUMN …]
 //! ```
 #![expect(clippy::print_stdout, reason = "an example shows its result")]
 

@@ -4,7 +4,7 @@
 //! loops below are all that a reader of this format has to bring along.
 //!
 //! ```text
-//! cargo run --example write --no-default-features
+//! cargo run --example write
 //! ```
 #![expect(clippy::print_stdout, reason = "an example shows its result")]
 

@@ -7,3 +7,10 @@ pub mod provider;
 
 #[cfg(feature = "datafusion")]
 pub use provider::{FermionDataFrameExt, FermionOptions, FermionReadOptions, FermionSessionExt, FermionTable, FermionWriteOptions, register};
+
+#[cfg(test)]
+mod tidy;
+
+#[doc = include_str!("../README.md")]
+#[cfg(all(doctest, feature = "datafusion"))]
+struct ReadmeDoctests;

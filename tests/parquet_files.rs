@@ -1,4 +1,5 @@
 //! Parquet files of other writers, converted to Fermion with SQL: the same schema, the same values.
+#![cfg(test)]
 
 use std::path::{Path, PathBuf};
 
@@ -54,7 +55,7 @@ async fn check(source: &Path, options: &str) {
     sql(&ctx, &format!("CREATE EXTERNAL TABLE target STORED AS FERMION OPTIONS ('fermion.force_view_types' 'false') LOCATION '{location}'")).await;
 
     let frame = ctx.table("source").await.unwrap();
-    let schema = frame.schema().inner().clone();
+    let schema = std::sync::Arc::clone(frame.schema().inner());
     let expected = concat_batches(&schema, &frame.collect().await.unwrap()).unwrap();
     let frame = ctx.table("target").await.unwrap();
     assert_eq!(frame.schema().inner().fields(), schema.fields(), "{}", source.display());

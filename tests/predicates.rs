@@ -1,4 +1,5 @@
 //! Random predicates give the rows that they give over the same batches in memory, with pruning and without.
+#![cfg(test)]
 
 use std::sync::Arc;
 
@@ -132,7 +133,8 @@ async fn pruning_never_changes_an_answer() {
         let copy = format!("COPY memory TO '{}' OPTIONS ('fermion.page_rows' '64', 'fermion.stripe_rows' '700')", file.display());
         ctx.sql(&copy).await.unwrap().collect().await.unwrap();
         for (name, pruning) in [("pruned", "true"), ("whole", "false")] {
-            let create = format!("CREATE EXTERNAL TABLE {name} STORED AS FERMION OPTIONS ('fermion.pruning' '{pruning}') LOCATION '{}'", file.display());
+            let create =
+                format!("CREATE EXTERNAL TABLE {name} STORED AS FERMION OPTIONS ('fermion.pruning' '{pruning}') LOCATION '{}'", file.display());
             ctx.sql(&create).await.unwrap().collect().await.unwrap();
         }
         let mut matched = 0;

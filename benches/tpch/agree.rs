@@ -1,11 +1,8 @@
 //! Whether two answers are the same, in whatever order their rows come.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Float64Type};
 use arrow::error::ArrowError;
-use arrow::row::{RowConverter, SortField};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 /// Two sums of the same floats differ by the order of the additions, never by more than this.
@@ -13,26 +10,6 @@ const RELATIVE_TOLERANCE: f64 = 1e-9;
 
 /// Digits by which floats are sorted: few, so that two that are nearly the same sort alike.
 const SORT_DIGITS: usize = 6;
-
-/// A sum over rows, for answers that are too long to keep. Without floats, whose last digits may differ.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Fingerprint {
-    rows: usize,
-    hash: u64,
-}
-
-impl Fingerprint {
-    pub(crate) fn add(&mut self, batch: &RecordBatch) -> Result<(), ArrowError> {
-        self.rows += batch.num_rows();
-        let fields = batch.schema().fields().iter().map(|field| SortField::new(field.data_type().clone())).collect();
-        for row in RowConverter::new(fields)?.convert_columns(batch.columns())?.iter() {
-            let mut hasher = DefaultHasher::new();
-            row.as_ref().hash(&mut hasher);
-            self.hash = self.hash.wrapping_add(hasher.finish());
-        }
-        Ok(())
-    }
-}
 
 #[derive(Debug, Clone, PartialEq, PartialOrd)]
 enum Cell {

@@ -1,6 +1,5 @@
-//! What is asked: the 22 queries of TPC-H, queries that read whole columns of `lineitem`, and queries that need not read any.
+//! The 22 queries of TPC-H.
 
-use arrow::datatypes::SchemaRef;
 use tpchgen::q_and_a::queries;
 
 /// The substitution parameters `:1`, `:2`, … of each query that the TPC-H specification gives for validation.
@@ -60,29 +59,4 @@ fn statements(number: usize, parameters: &[&str]) -> Vec<String> {
         last.push_str(&format!(" limit {rows}"));
     }
     statements
-}
-
-/// Queries that read one whole column of `lineitem` each, and one that reads all of them.
-pub(crate) fn whole_columns(lineitem: &SchemaRef) -> Vec<Query> {
-    let mut found = Vec::new();
-    for field in lineitem.fields() {
-        let column = field.name();
-        found.push(of_lineitem(column));
-        if field.data_type().is_numeric() {
-            found.push(of_lineitem(&format!("sum({column})")));
-        }
-        found.push(of_lineitem(&format!("count(distinct {column})")));
-    }
-    found.push(of_lineitem("*"));
-    found
-}
-
-/// Queries that statistics can answer.
-pub(crate) fn statistics(lineitem: &SchemaRef) -> Vec<Query> {
-    let of_column = |column| of_lineitem(&format!("min({column}), max({column})"));
-    lineitem.fields().iter().map(|field| of_column(field.name())).chain([of_lineitem("count(*)")]).collect()
-}
-
-fn of_lineitem(wanted: &str) -> Query {
-    Query { name: format!("`{wanted}`"), statements: vec![format!("select {wanted} from lineitem")] }
 }

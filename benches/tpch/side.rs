@@ -11,7 +11,7 @@ use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::TryStreamExt;
 
-use crate::agree::Fingerprint;
+use crate::fingerprint::Fingerprint;
 use crate::queries::Query;
 use crate::{data, memory};
 

@@ -13,11 +13,18 @@ pub(crate) const PANIC: &str = "the engine panicked";
 pub(crate) enum Verdict {
     Equal,
     /// The text of a plan; whether it is the same but for the format's name.
-    Plan { same: bool },
+    Plan {
+        same: bool,
+    },
     Different(String),
 }
 
-pub(crate) fn compare(record: &Record<DFColumnType>, sql: &str, baseline: &RecordOutput<DFColumnType>, again: &RecordOutput<DFColumnType>) -> Verdict {
+pub(crate) fn compare(
+    record: &Record<DFColumnType>,
+    sql: &str,
+    baseline: &RecordOutput<DFColumnType>,
+    again: &RecordOutput<DFColumnType>,
+) -> Verdict {
     if let Some(error) = error(again).filter(|error| error.contains(PANIC)) {
         return Verdict::Different(error);
     }

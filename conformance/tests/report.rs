@@ -20,7 +20,17 @@ pub(crate) struct Tally {
 
 impl Tally {
     pub(crate) fn new(file: &str, mode: Mode) -> Self {
-        Self { file: file.to_owned(), mode, records: 0, equal: 0, same_plans: 0, other_plans: 0, known: 0, not_applicable: 0, differences: Vec::new() }
+        Self {
+            file: file.to_owned(),
+            mode,
+            records: 0,
+            equal: 0,
+            same_plans: 0,
+            other_plans: 0,
+            known: 0,
+            not_applicable: 0,
+            differences: Vec::new(),
+        }
     }
 
     fn counts(&self) -> [usize; 7] {
@@ -44,10 +54,15 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut tallies: Vec<&Tally> = self.tallies.iter().collect();
         tallies.sort_by(|a, b| (a.mode.name(), &a.file).cmp(&(b.mode.name(), &b.file)));
-        writeln!(f, "{:<8}{:<45}{:>8}{:>8}{:>12}{:>12}{:>7}{:>6}{:>11}", "mode", "file", "records", "equal", "same plans", "other plans", "known", "n/a", "different")?;
-        let line = |f: &mut fmt::Formatter<'_>, mode: &str, file: &str, [records, equal, same, other, known, not_applicable, different]: [usize; 7]| {
-            writeln!(f, "{mode:<8}{file:<45}{records:>8}{equal:>8}{same:>12}{other:>12}{known:>7}{not_applicable:>6}{different:>11}")
-        };
+        writeln!(
+            f,
+            "{:<8}{:<45}{:>8}{:>8}{:>12}{:>12}{:>7}{:>6}{:>11}",
+            "mode", "file", "records", "equal", "same plans", "other plans", "known", "n/a", "different"
+        )?;
+        let line =
+            |f: &mut fmt::Formatter<'_>, mode: &str, file: &str, [records, equal, same, other, known, not_applicable, different]: [usize; 7]| {
+                writeln!(f, "{mode:<8}{file:<45}{records:>8}{equal:>8}{same:>12}{other:>12}{known:>7}{not_applicable:>6}{different:>11}")
+            };
         for tally in &tallies {
             line(f, tally.mode.name(), &tally.file, tally.counts())?;
         }

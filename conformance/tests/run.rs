@@ -63,7 +63,8 @@ fn modes(file: &SuiteFile) -> Result<Vec<Mode>, Box<dyn Error>> {
     }
     let creates = |text: &&str| {
         let words: Vec<String> = text.split_whitespace().take(4).map(str::to_ascii_lowercase).collect();
-        words.first().is_some_and(|word| word == "create") && words.get(1..).is_some_and(|words| words.contains(&"table".to_owned()) && !words.contains(&"external".to_owned()))
+        words.first().is_some_and(|word| word == "create")
+            && words.get(1..).is_some_and(|words| words.contains(&"table".to_owned()) && !words.contains(&"external".to_owned()))
     };
     if texts.iter().any(creates) {
         modes.push(Mode::Memory);

@@ -32,6 +32,8 @@ pub(crate) struct Session {
     root: String,
     /// Where tables that are created in memory go instead, or `None` if they stay there.
     tables: Option<PathBuf>,
+    /// How many have gone there: a name that is used again is another table, and caches know files by their paths.
+    stored: usize,
 }
 
 impl Session {
@@ -43,10 +45,10 @@ impl Session {
         let context = test.session_ctx().clone();
         datafusion_fermion::register(&context)?;
         let root = file.root.to_string_lossy().trim_start_matches('/').to_owned();
-        Ok(Some(Self { context, is_spark: file.relative.starts_with("spark"), root, tables }))
+        Ok(Some(Self { context, is_spark: file.relative.starts_with("spark"), root, tables, stored: 0 }))
     }
 
-    async fn answer(&self, sql: &str) -> Result<DFOutput> {
+    async fn answer(&mut self, sql: &str) -> Result<DFOutput> {
         let plan = self.context.state().create_logical_plan(sql).await?;
         let created = match &plan {
             LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(table)) => Some(table.name.clone()),
@@ -58,7 +60,8 @@ impl Session {
         let schema = plan.schema();
         let batches = collect(plan, task).await?;
         if let (Some(directory), Some(name)) = (&self.tables, created) {
-            store(&self.context, &name, directory).await?;
+            self.stored = self.stored.saturating_add(1);
+            store(&self.context, &name, &directory.join(self.stored.to_string())).await?;
         }
         let types = convert_schema_to_types(schema.fields());
         let rows = convert_batches(&schema, batches, self.is_spark).map_err(|error| DataFusionError::External(Box::new(error)))?;
@@ -91,6 +94,17 @@ impl AsyncDB for Session {
     async fn shutdown(&mut self) {}
 }
 
+/// Writes the Parquet file at a path again as Fermion, beside it.
+pub(crate) async fn convert(path: &Path) -> Result<()> {
+    // As the file has them: strings as strings, not as views.
+    let config = SessionConfig::new().set_bool("datafusion.execution.parquet.schema_force_view_types", false);
+    let context = SessionContext::new_with_config(config).enable_url_table();
+    datafusion_fermion::register(&context)?;
+    let copy = format!("COPY '{}' TO '{}' STORED AS FERMION", path.display(), path.with_extension("fermion").display());
+    context.sql(&copy).await?.collect().await?;
+    Ok(())
+}
+
 /// Replaces a table in memory by one over Fermion files: one file per partition, so that the order of rows stays as it was.
 async fn store(context: &SessionContext, name: &TableReference, directory: &Path) -> Result<()> {
     let provider = context.table_provider(name.clone()).await?;
@@ -99,11 +113,7 @@ async fn store(context: &SessionContext, name: &TableReference, directory: &Path
     }
     let state = context.state();
     let factory = state.get_file_format_factory("fermion").ok_or_else(|| DataFusionError::Internal("FERMION is not registered".to_owned()))?;
-    let directory = directory.join(name.to_string().replace(['"', '/'], "_"));
-    if directory.exists() {
-        std::fs::remove_dir_all(&directory)?;
-    }
-    std::fs::create_dir_all(&directory)?;
+    std::fs::create_dir_all(directory)?;
     let scan = DataFrame::new(state.clone(), LogicalPlanBuilder::scan(name.clone(), provider_source(&provider), None)?.build()?);
     // Statements of the file have set up the session as they like; what copies a table is another one.
     let copier = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(1));

@@ -45,12 +45,16 @@ impl Suite {
         let root = tempfile::tempdir()?;
         let working_directory = root.path().join("datafusion/sqllogictest");
         fs::create_dir_all(working_directory.join("test_files/scratch"))?;
+        fs::create_dir_all(root.path().join("parquet-testing/data"))?;
         copy_files(&package.join("data"), &working_directory.join("data"))?;
         let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/parquet");
         if shared.is_dir() {
             copy_files(&shared, &root.path().join("parquet-testing/data"))?;
         }
         env::set_current_dir(&working_directory)?;
+        for directory in ["parquet-testing/data", "datafusion/sqllogictest/data"] {
+            convert_files(&root.path().join(directory))?;
+        }
         Ok(Self { test_files: package.join("test_files"), root })
     }
 
@@ -104,6 +108,18 @@ fn slt_files(directory: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
             slt_files(&path, files)?;
         } else if path.extension().is_some_and(|extension| extension == "slt") {
             files.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// What the suite reads as Parquet it shall find as Fermion, too.
+fn convert_files(directory: &Path) -> Result<(), Box<dyn Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "parquet") {
+            runtime.block_on(crate::session::convert(&path)).map_err(|error| format!("{}: {error}", path.display()))?;
         }
     }
     Ok(())

@@ -28,10 +28,7 @@ where
 
 /// The `length` bytes at `offset`.
 pub(crate) fn slice<'a>(bytes: &'a [u8], offset: usize, length: usize, what: &str) -> Result<&'a [u8]> {
-    offset
-        .checked_add(length)
-        .and_then(|end| bytes.get(offset..end))
-        .ok_or_else(|| beyond(offset, length, bytes.len(), what))
+    offset.checked_add(length).and_then(|end| bytes.get(offset..end)).ok_or_else(|| beyond(offset, length, bytes.len(), what))
 }
 
 fn beyond(offset: usize, length: usize, available: usize, what: &str) -> Error {

@@ -3,7 +3,7 @@
 //! A table's files may lack columns, have them in another order or in another type. Everything here costs what the columns that are
 //! *used* cost: a query of one column of a hundred thousand looks at one.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
@@ -128,12 +128,27 @@ impl Schemas {
         exprs: Vec<Arc<dyn PhysicalExpr>>,
         factory: Option<&Arc<dyn PhysicalExprAdapterFactory>>,
     ) -> Result<Vec<Arc<dyn PhysicalExpr>>> {
-        if factory.is_none() && self.logical == self.physical {
-            return exprs.into_iter().map(|expr| self.simplify(renumber(expr, &self.physical)?)).collect();
-        }
         let default: Arc<dyn PhysicalExprAdapterFactory> = Arc::new(DefaultPhysicalExprAdapterFactory);
         let adapter = factory.unwrap_or(&default).create(Arc::clone(&self.logical), Arc::clone(&self.physical))?;
-        exprs.into_iter().map(|expr| self.simplify(adapter.rewrite(expr)?)).collect()
+        // The adapter looks through the schemas for every column, so it is only asked where there is something to adapt.
+        let different = self.different();
+        let mut finder = ColumnFinder::new(&self.physical);
+        let rewritten = exprs.into_iter().map(|expr| {
+            let is_plain = factory.is_none() && !uses_any(&expr, &different);
+            self.simplify(if is_plain { renumber(expr, &mut finder)? } else { adapter.rewrite(expr)? })
+        });
+        rewritten.collect()
+    }
+
+    /// Names of the columns that the file lacks or has as something else.
+    fn different(&self) -> HashSet<&str> {
+        let mut finder = ColumnFinder::new(&self.physical);
+        let fields = self.logical.fields().iter().enumerate();
+        let is_different = |(index, field): &(usize, &FieldRef)| {
+            let found = finder.find(field.name(), *index);
+            found.is_none_or(|found| self.physical.field(found) != field.as_ref())
+        };
+        fields.filter(is_different).map(|(_, field)| field.name().as_str()).collect()
     }
 
     fn simplify(&self, expr: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
@@ -159,7 +174,8 @@ impl Schemas {
             return Ok(Adapted { exprs, file_columns, schema: self.physical, uses_row_index });
         }
         let schema = Arc::new(self.physical.project(&positions)?);
-        let exprs = exprs.into_iter().map(|expr| renumber(expr, &schema)).collect::<Result<_>>()?;
+        let mut finder = ColumnFinder::new(&schema);
+        let exprs = exprs.into_iter().map(|expr| renumber(expr, &mut finder)).collect::<Result<_>>()?;
         Ok(Adapted { exprs, file_columns, schema, uses_row_index })
     }
 }
@@ -175,9 +191,13 @@ fn read_as(file: &FieldRef, table: &FieldRef) -> FieldRef {
     Arc::new(table.as_ref().clone().with_nullable(true))
 }
 
-/// Points columns to where their names are in `schema`.
-fn renumber(expr: Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
-    let mut finder = ColumnFinder::new(schema);
+fn uses_any(expr: &Arc<dyn PhysicalExpr>, names: &HashSet<&str>) -> bool {
+    let uses = |node: &Arc<dyn PhysicalExpr>| Ok(node.downcast_ref::<Column>().is_some_and(|column| names.contains(column.name())));
+    !names.is_empty() && expr.exists(uses).unwrap_or(true)
+}
+
+/// Points columns to where the finder has them.
+fn renumber(expr: Arc<dyn PhysicalExpr>, finder: &mut ColumnFinder<'_>) -> Result<Arc<dyn PhysicalExpr>> {
     let renumbered = expr.transform_down(|node| {
         let Some(column) = node.downcast_ref::<Column>() else {
             return Ok(Transformed::no(node));

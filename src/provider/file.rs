@@ -118,8 +118,8 @@ impl PreparedFile {
         let projected = Projected::new(&context, &projection, &schema, output)?;
         let prune_columns = match &zone_pruner {
             Some(pruner) => pruner.file_columns().to_vec(),
-            // With a limit, zones say where to stop. Those of one column do; an empty projection fetches nothing anyway.
-            None => projected.file_columns.iter().take(usize::from(context.limit.is_some())).copied().collect(),
+            None if context.limit.is_some() => projected.column_with_zones().into_iter().collect(),
+            None => Vec::new(),
         };
         let rows = projected.uses_row_index.then(|| RowCounter::new(stripe_rows(&open.meta, range.as_ref())));
         let request = ScanRequest {
@@ -231,6 +231,14 @@ impl Projected {
             uses_row_index: adapted.uses_row_index,
             projector: BatchProjector { input: adapted.schema, projector, output },
         })
+    }
+}
+
+impl Projected {
+    /// A column whose pages say where a limit is reached. The pages of one are enough; an empty projection fetches nothing anyway.
+    fn column_with_zones(&self) -> Option<usize> {
+        let mut columns = self.file_columns.iter().zip(self.scan_schema.fields());
+        columns.find(|(_, field)| !field.data_type().is_nested()).map(|(column, _)| *column)
     }
 }
 

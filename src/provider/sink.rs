@@ -166,21 +166,16 @@ async fn finish(mut tasks: JoinSet<Uploaded>, demux_task: SpawnedTask<Result<()>
         uploads.push(file.upload);
     }
     // A file that fails stops the input, too, so the file's own error is the one to tell.
-    match failure.map_or(demuxed, Err) {
-        Ok(()) => {
-            for mut upload in uploads {
-                upload.shutdown().await?;
-            }
-            Ok(complete)
-        }
-        Err(error) => {
-            for mut upload in uploads {
-                // The first error is the one that matters.
-                let _ = upload.abort().await;
-            }
-            Err(error)
+    let mut outcome = failure.map_or(demuxed, Err);
+    for mut upload in uploads {
+        if outcome.is_ok() {
+            outcome = upload.shutdown().await.map_err(DataFusionError::from);
+        } else {
+            // The first error is the one that matters.
+            let _ = upload.abort().await;
         }
     }
+    outcome.map(|()| complete)
 }
 
 /// Writes one file.

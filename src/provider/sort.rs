@@ -73,7 +73,6 @@ mod tests {
     use arrow::datatypes::{DataType, Field};
     use datafusion::common::stats::Precision;
     use datafusion::common::{ColumnStatistics, Statistics};
-    use datafusion::physical_expr::expressions::lit;
 
     fn schema() -> Arc<Schema> {
         Arc::new(Schema::new(vec![Field::new("a", DataType::Int32, true), Field::new("b", DataType::Int32, true)]))
@@ -93,10 +92,6 @@ mod tests {
         let descending = [by("a", 0, true)];
         assert_eq!(judge(&descending), Verdict::Reorder(LexOrdering::new(descending.clone()).unwrap()));
         assert_eq!(judge(&[by("not stored", 2, false)]), Verdict::Leave);
-        assert_eq!(
-            judge(&[PhysicalSortExpr::new_default(lit(1)), by("b", 1, false)]),
-            Verdict::Reorder(LexOrdering::new([by("b", 1, false)]).unwrap())
-        );
         assert_eq!(judge(&[]), Verdict::Leave);
     }
 

@@ -37,7 +37,7 @@ fn from_metadata(meta: &FileMeta, table: &Schema) -> FormatResult<Statistics> {
         column.byte_size = byte_size(field.data_type(), rows);
         column_statistics.push(column);
     }
-    let total_byte_size = total(&column_statistics, meta);
+    let total_byte_size = total(&column_statistics);
     Ok(Statistics { num_rows: Precision::Exact(rows), total_byte_size, column_statistics })
 }
 
@@ -82,13 +82,11 @@ fn byte_size(data_type: &DataType, rows: usize) -> Precision<usize> {
     data_type.primitive_width().and_then(|width| width.checked_mul(rows)).map_or(Precision::Absent, Precision::Exact)
 }
 
-/// Bytes of the file in memory: exact if all columns' are; otherwise at least what it takes on disk.
-fn total(columns: &[ColumnStatistics], meta: &FileMeta) -> Precision<usize> {
-    let known: usize = columns.iter().filter_map(|column| column.byte_size.get_value()).fold(0, |sum, size| sum.saturating_add(*size));
-    if columns.iter().all(|column| column.byte_size.is_exact() == Some(true)) {
-        return Precision::Exact(known);
-    }
-    usize::try_from(meta.file_length()).map_or(Precision::Absent, |length| Precision::Inexact(length.max(known)))
+/// Bytes of the file in memory, if all columns' are known. No guess otherwise: the planner takes rows for the size of a join's side then,
+/// which is better than the bytes of all columns when a query reads two of them.
+fn total(columns: &[ColumnStatistics]) -> Precision<usize> {
+    let sizes = columns.iter().map(|column| column.byte_size.get_value().copied());
+    sizes.sum::<Option<usize>>().map_or(Precision::Absent, Precision::Exact)
 }
 
 #[cfg(test)]

@@ -76,13 +76,8 @@ pub fn scan(file: &Bytes, meta: &Arc<FileMeta>, request: ScanRequest, mut keep: 
 pub fn read_all(file: &Bytes, batch_rows: usize) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     let meta = open(file, &OpenOptions::default())?;
     let schema = meta.schema()?;
-    let request = ScanRequest {
-        columns: (0..meta.column_count()).collect(),
-        schema: Arc::clone(&schema),
-        prune_columns: Vec::new(),
-        range: None,
-        batch_rows,
-    };
+    let request =
+        ScanRequest { columns: (0..meta.column_count()).collect(), schema: Arc::clone(&schema), prune_columns: Vec::new(), range: None, batch_rows };
     let batches = scan(file, &meta, request, |_| unreachable!("nothing to prune by"))?;
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
     if rows as u64 != meta.row_count() {

@@ -49,7 +49,12 @@ mod tables {
             ("small", Arc::new(UInt16Array::from_iter_values((0..3000_u16).map(|i| i.wrapping_mul(40_503) % 100)))),
             ("outliers", Arc::new(Int64Array::from_iter_values((0..rows).map(|i| if i % 500 == 7 { i64::MIN + i } else { i % 16 })))),
             ("runs", Arc::new(Int32Array::from_iter_values((0..3000).map(|i| i / 250)))),
-            ("words", Arc::new(StringArray::from_iter((0..rows).map(|i| (i % 11 != 0).then(|| ["red", "green", "a long name of a colour"][i as usize % 3]))))),
+            (
+                "words",
+                Arc::new(StringArray::from_iter(
+                    (0..rows).map(|i| (i % 11 != 0).then(|| ["red", "green", "a long name of a colour"][i as usize % 3])),
+                )),
+            ),
             ("text", Arc::new(StringViewArray::from_iter_values((0..rows).map(|i| format!("row {i} of the golden file, {}", i * i))))),
             ("float", Arc::new(Float64Array::from_iter((0..rows).map(|i| (i % 5 != 0).then_some(i as f64 * 0.25))))),
             ("bool", Arc::new(BooleanArray::from_iter((0..rows).map(|i| (i % 13 != 0).then_some(i % 3 == 0))))),
@@ -60,9 +65,12 @@ mod tables {
     }
 
     pub fn nested() -> RecordBatch {
-        let lists = ListArray::from_iter_primitive::<Int32Type, _, _>((0..2000).map(|i| (i % 6 != 1).then(|| (0..i % 5).map(move |v| (v != 3).then_some(i * v)))));
+        let lists = ListArray::from_iter_primitive::<Int32Type, _, _>(
+            (0..2000).map(|i| (i % 6 != 1).then(|| (0..i % 5).map(move |v| (v != 3).then_some(i * v)))),
+        );
         let ints: ArrayRef = Arc::new(Int32Array::from_iter((0..2000).map(|i| (i % 2 == 0).then_some(i))));
-        let structs = StructArray::try_new(vec![Field::new("a", DataType::Int32, true)].into(), vec![ints], Some((0..2000).map(|i| i % 9 != 0).collect()));
+        let structs =
+            StructArray::try_new(vec![Field::new("a", DataType::Int32, true)].into(), vec![ints], Some((0..2000).map(|i| i % 9 != 0).collect()));
         batch(vec![("list", Arc::new(lists)), ("struct", Arc::new(structs.unwrap()))])
     }
 

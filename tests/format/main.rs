@@ -1,4 +1,5 @@
 //! The Fermion format by itself, with no engine: what is written is what is read, whatever the bytes.
+#![cfg(test)]
 
 mod corruption;
 mod drive;

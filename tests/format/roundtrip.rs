@@ -108,7 +108,8 @@ fn every_leaf_type_comes_back() {
 #[test]
 fn values_without_bytes_keep_their_count() {
     let item = Arc::new(Field::new("item", DataType::FixedSizeBinary(0), true));
-    let types = [DataType::FixedSizeBinary(0), DataType::FixedSizeList(Arc::clone(&item), 0), DataType::List(item), DataType::Struct(Fields::empty())];
+    let types =
+        [DataType::FixedSizeBinary(0), DataType::FixedSizeList(Arc::clone(&item), 0), DataType::List(item), DataType::Struct(Fields::empty())];
     for data_type in types {
         let schema = Arc::new(Schema::new(vec![Field::new("a", data_type.clone(), true)]));
         let mut rng = random::rng(1);

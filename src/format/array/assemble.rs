@@ -86,11 +86,7 @@ impl Assembler<'_> {
 
     fn structure(&mut self, file: &Fields, out: &Fields, ranges: &Ranges) -> Result<ArrayRef> {
         let nulls = self.validity(ranges)?;
-        let children = file
-            .iter()
-            .zip(out)
-            .map(|(file, out)| self.node(file.data_type(), out.data_type(), ranges))
-            .collect::<Result<Vec<_>>>()?;
+        let children = file.iter().zip(out).map(|(file, out)| self.node(file.data_type(), out.data_type(), ranges)).collect::<Result<Vec<_>>>()?;
         Ok(Arc::new(StructArray::try_new_with_length(out.clone(), children, nulls, slots(ranges))?))
     }
 }

@@ -17,8 +17,12 @@ pub(crate) fn leaf_ptype(data_type: &DataType) -> Option<PType> {
         DataType::Boolean => PType::Bool,
         DataType::Int8 => PType::I8,
         DataType::Int16 => PType::I16,
-        DataType::Int32 | DataType::Date32 | DataType::Time32(_) | DataType::Decimal32(..) | DataType::Interval(IntervalUnit::YearMonth) => PType::I32,
-        DataType::Int64 | DataType::Date64 | DataType::Time64(_) | DataType::Timestamp(..) | DataType::Duration(_) | DataType::Decimal64(..) => PType::I64,
+        DataType::Int32 | DataType::Date32 | DataType::Time32(_) | DataType::Decimal32(..) | DataType::Interval(IntervalUnit::YearMonth) => {
+            PType::I32
+        }
+        DataType::Int64 | DataType::Date64 | DataType::Time64(_) | DataType::Timestamp(..) | DataType::Duration(_) | DataType::Decimal64(..) => {
+            PType::I64
+        }
         DataType::Decimal128(..) => PType::I128,
         DataType::Decimal256(..) => PType::I256,
         DataType::UInt8 => PType::U8,

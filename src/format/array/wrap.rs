@@ -1,6 +1,6 @@
 //! Values to dictionaries and run-end encoded arrays, which are stored as their values.
 
-use arrow::array::types::{RunEndIndexType};
+use arrow::array::types::RunEndIndexType;
 use arrow::array::{Array, ArrayRef, PrimitiveArray, RunArray, UInt64Array, make_comparator};
 use arrow::compute::{SortOptions, can_cast_types, cast, take};
 use arrow::datatypes::{ArrowNativeType, DataType, Int16Type, Int32Type, Int64Type};

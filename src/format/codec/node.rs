@@ -45,7 +45,7 @@ struct BufferDesc {
 
 const _: () = assert!(size_of::<BufferDesc>() == 16);
 
-/// How values are encoded, without the bytes: to be printed, and what a [`Node`] is opened from.
+/// How values are encoded, without the bytes: to be printed, and what a `Node` is opened from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EncodingTree {
     /// The encoding of this node.

@@ -120,8 +120,7 @@ impl LoadedPage {
     }
 
     fn open(&self, expect: &Expect) -> Result<Page> {
-        let expect =
-            PageExpect { ptype: expect.ptype, rows: Some(self.rows), extra: expect.extra, checksum: expect.checksums, utf8: expect.text };
+        let expect = PageExpect { ptype: expect.ptype, rows: Some(self.rows), extra: expect.extra, checksum: expect.checksums, utf8: expect.text };
         Page::open(&self.bytes, &expect)
     }
 }

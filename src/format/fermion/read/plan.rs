@@ -169,7 +169,8 @@ pub(super) struct Fetched {
 impl Fetched {
     /// Pairs requests with what came back for them.
     pub(super) fn new(requests: Vec<Range<u64>>, bytes: Vec<Bytes>) -> Result<Self> {
-        let complete = requests.len() == bytes.len() && requests.iter().zip(&bytes).all(|(range, bytes)| bytes.len() as u64 == range.end - range.start);
+        let complete =
+            requests.len() == bytes.len() && requests.iter().zip(&bytes).all(|(range, bytes)| bytes.len() as u64 == range.end - range.start);
         if !complete {
             return Err(Error::eof("fewer bytes came back than were asked for").in_section(Section::Data));
         }
