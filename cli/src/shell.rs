@@ -104,16 +104,14 @@ pub(crate) async fn run(args: ShellArgs) -> Result<()> {
 
 /// datafusion-cli checks the options of a statement by itself, and knows the namespace `format` for its own formats only.
 fn explained(error: DataFusionError) -> Error {
-    let error = match error {
-        DataFusionError::IoError(cause) if cause.kind() == std::io::ErrorKind::BrokenPipe => return Error::Output(cause),
-        error => error,
-    };
-    let hint = if error.to_string().contains("Specify a format for TableOptions") {
-        " (for Fermion, write 'fermion.' before the option's name)"
-    } else {
-        ""
-    };
-    Error::Failed(one_line(&error) + hint)
+    let text = one_line(&error);
+    // By its text, as the formats' writers keep nothing else of it.
+    let broken_pipe = std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+    if text.to_lowercase().contains(&broken_pipe.to_string()) {
+        return Error::Output(broken_pipe);
+    }
+    let hint = if text.contains("Specify a format for TableOptions") { " (for Fermion, write 'fermion.' before the option's name)" } else { "" };
+    Error::Failed(text + hint)
 }
 
 async fn prompt(ctx: &SessionContext, args: &ShellArgs, print: &mut PrintOptions) -> Result<()> {

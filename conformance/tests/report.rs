@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::run::Mode;
+use crate::suite::SKIPPED;
 
 /// What became of the records of one file in one mode.
 pub(crate) struct Tally {
@@ -74,6 +75,9 @@ impl fmt::Display for Report {
                 }
             }
             line(f, mode.name(), "all", total)?;
+        }
+        for (file, reason) in SKIPPED {
+            writeln!(f, "skipped {file:<45}{reason}")?;
         }
         Ok(())
     }

@@ -119,21 +119,21 @@ async fn run_again(file: &SuiteFile, mode: Mode, baseline: &[Baseline]) -> Resul
 }
 
 fn count(tally: &mut Tally, location: &Location, text: &str, verdict: Verdict) {
-    let counter = match verdict {
-        Verdict::Equal => &mut tally.equal,
-        Verdict::Plan { same: true } => &mut tally.same_plans,
-        Verdict::Plan { same: false } => &mut tally.other_plans,
-        Verdict::Different(difference) => match known_reason(&tally.file, tally.mode, location.line()) {
-            Some(_) => &mut tally.known,
-            None => {
-                let (file, line, mode) = (&tally.file, location.line(), tally.mode.name());
-                let included = if location.file().ends_with(file.as_str()) { String::new() } else { format!(" ({})", location.file()) };
-                tally.differences.push(format!("{mode} {file}:{line}{included}\n  {}\n  {difference}", text.trim().replace('\n', "\n  ")));
-                return;
-            }
-        },
+    let counter = match (verdict, known_reason(&tally.file, tally.mode, location.line())) {
+        (Verdict::Equal, None) => &mut tally.equal,
+        (Verdict::Plan { same: true }, _) => &mut tally.same_plans,
+        (Verdict::Plan { same: false }, _) => &mut tally.other_plans,
+        (Verdict::Different(_), Some(_)) => &mut tally.known,
+        (Verdict::Different(difference), None) => return report(tally, location, text, &difference),
+        (Verdict::Equal, Some(_)) => return report(tally, location, text, "it is equal, though known.txt says that it differs"),
     };
     *counter = counter.saturating_add(1);
+}
+
+fn report(tally: &mut Tally, location: &Location, text: &str, difference: &str) {
+    let (file, line, mode) = (&tally.file, location.line(), tally.mode.name());
+    let included = if location.file().ends_with(file.as_str()) { String::new() } else { format!(" ({})", location.file()) };
+    tally.differences.push(format!("{mode} {file}:{line}{included}\n  {}\n  {difference}", text.trim().replace('\n', "\n  ")));
 }
 
 fn runner(session: Session) -> Runner<Session, impl MakeConnection<Conn = Session>> {

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use datafusion::arrow::datatypes::FieldRef;
 use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
-use datafusion::datasource::MemTable;
 use datafusion::datasource::file_format::format_as_file_type;
 use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
+use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::logical_expr::{DdlStatement, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{DdlStatement, LogicalPlan, LogicalPlanBuilder, TableSource};
 use datafusion::physical_plan::collect;
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use datafusion_sqllogictest::{DFColumnType, DFOutput, TestContext, convert_batches, convert_schema_to_types};
@@ -128,12 +129,14 @@ async fn store(context: &SessionContext, name: &TableReference, directory: &Path
     let options = ListingOptions::new(factory.create(&state, &HashMap::new())?).with_file_extension(".fermion");
     let config = ListingTableConfig::new(url).with_listing_options(options).with_schema(provider.schema());
     let constraints = provider.constraints().cloned().unwrap_or_default();
-    let table = ListingTable::try_new(config)?.with_constraints(constraints);
+    let default = |field: &FieldRef| provider.get_column_default(field.name()).map(|default| (field.name().clone(), default.clone()));
+    let defaults = provider.schema().fields().iter().filter_map(default).collect();
+    let table = ListingTable::try_new(config)?.with_constraints(constraints).with_column_defaults(defaults);
     context.deregister_table(name.clone())?;
     context.register_table(name.clone(), Arc::new(table))?;
     Ok(())
 }
 
-fn provider_source(provider: &Arc<dyn TableProvider>) -> Arc<dyn datafusion::logical_expr::TableSource> {
-    datafusion::datasource::provider_as_source(Arc::clone(provider))
+fn provider_source(provider: &Arc<dyn TableProvider>) -> Arc<dyn TableSource> {
+    provider_as_source(Arc::clone(provider))
 }

@@ -11,7 +11,7 @@ use datafusion_fermion::format::scan::{Answer, Fetch, Load, Loading, Scan, Step,
 use datafusion_fermion::format::{Error, Result};
 
 /// The bytes of a file of these batches.
-pub fn write(schema: &SchemaRef, batches: &[RecordBatch], options: WriterOptions) -> Result<Bytes> {
+pub(crate) fn write(schema: &SchemaRef, batches: &[RecordBatch], options: WriterOptions) -> Result<Bytes> {
     let mut writer = Writer::new(Arc::clone(schema), options)?;
     let mut file = Vec::new();
     for batch in batches {
@@ -33,7 +33,7 @@ fn fetch(file: &Bytes, fetches: &[Fetch]) -> Vec<Bytes> {
     fetches.iter().map(|fetch| slice(&fetch.range)).collect()
 }
 
-pub fn load<L: Load>(file: &Bytes, mut load: L) -> Result<L::Output> {
+pub(crate) fn load<L: Load>(file: &Bytes, mut load: L) -> Result<L::Output> {
     let mut bytes = Vec::new();
     for _ in 0..100 {
         match load.resume(std::mem::take(&mut bytes))? {
@@ -44,12 +44,17 @@ pub fn load<L: Load>(file: &Bytes, mut load: L) -> Result<L::Output> {
     panic!("the load does not end")
 }
 
-pub fn open(file: &Bytes, options: &OpenOptions) -> Result<Arc<FileMeta>> {
+pub(crate) fn open(file: &Bytes, options: &OpenOptions) -> Result<Arc<FileMeta>> {
     Ok(Arc::new(load(file, Open::new(file.len() as u64, options)?)?))
 }
 
 /// Reads what is asked for; `keep` answers the zones.
-pub fn scan(file: &Bytes, meta: &Arc<FileMeta>, request: ScanRequest, mut keep: impl FnMut(&Zones) -> BooleanArray) -> Result<Vec<RecordBatch>> {
+pub(crate) fn scan(
+    file: &Bytes,
+    meta: &Arc<FileMeta>,
+    request: ScanRequest,
+    mut keep: impl FnMut(&Zones) -> BooleanArray,
+) -> Result<Vec<RecordBatch>> {
     let mut scan = FermionScan::new(Arc::clone(meta), request)?;
     let mut batches = Vec::new();
     let mut answer = Answer::Next;
@@ -73,7 +78,7 @@ pub fn scan(file: &Bytes, meta: &Arc<FileMeta>, request: ScanRequest, mut keep: 
 }
 
 /// All rows of the file in its own types.
-pub fn read_all(file: &Bytes, batch_rows: usize) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+pub(crate) fn read_all(file: &Bytes, batch_rows: usize) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     let meta = open(file, &OpenOptions::default())?;
     let schema = meta.schema()?;
     let request =

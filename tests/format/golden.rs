@@ -41,7 +41,7 @@ mod tables {
     use arrow::array::*;
     use arrow::datatypes::{DataType, Field, Int32Type, Schema};
 
-    pub fn flat() -> RecordBatch {
+    pub(super) fn flat() -> RecordBatch {
         let rows = 3000_i64;
         let columns: Vec<(&str, ArrayRef)> = vec![
             ("constant", Arc::new(Int32Array::from(vec![7; 3000]))),
@@ -52,7 +52,7 @@ mod tables {
             (
                 "words",
                 Arc::new(StringArray::from_iter(
-                    (0..rows).map(|i| (i % 11 != 0).then(|| ["red", "green", "a long name of a colour"][i as usize % 3])),
+                    (0..rows).map(|i| (i % 11 != 0).then(|| ["red", "green", "a long name of a colour"][usize::try_from(i % 3).unwrap()])),
                 )),
             ),
             ("text", Arc::new(StringViewArray::from_iter_values((0..rows).map(|i| format!("row {i} of the golden file, {}", i * i))))),
@@ -64,7 +64,7 @@ mod tables {
         batch(columns)
     }
 
-    pub fn nested() -> RecordBatch {
+    pub(super) fn nested() -> RecordBatch {
         let lists = ListArray::from_iter_primitive::<Int32Type, _, _>(
             (0..2000).map(|i| (i % 6 != 1).then(|| (0..i % 5).map(move |v| (v != 3).then_some(i * v)))),
         );

@@ -10,12 +10,12 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngCore, SeedableRng};
 
-pub fn rng(seed: u64) -> StdRng {
+pub(crate) fn rng(seed: u64) -> StdRng {
     StdRng::seed_from_u64(seed)
 }
 
 /// Every type without children.
-pub fn leaf_types() -> Vec<DataType> {
+pub(crate) fn leaf_types() -> Vec<DataType> {
     use DataType::*;
     let mut types = vec![
         Null,
@@ -64,7 +64,7 @@ pub fn leaf_types() -> Vec<DataType> {
 }
 
 /// A random type, with at most `depth` levels below it.
-pub fn data_type(rng: &mut StdRng, depth: usize) -> DataType {
+pub(crate) fn data_type(rng: &mut StdRng, depth: usize) -> DataType {
     if depth == 0 || rng.random_bool(0.3) {
         // Arrow's own kernels, which the tests compare with, lose count of values without bytes.
         let types: Vec<DataType> = leaf_types().into_iter().filter(|leaf| *leaf != DataType::FixedSizeBinary(0)).collect();
@@ -116,7 +116,7 @@ fn nulls(rng: &mut StdRng, rows: usize, nullable: bool) -> Option<NullBuffer> {
 }
 
 /// A random array.
-pub fn array(rng: &mut StdRng, data_type: &DataType, rows: usize, nullable: bool) -> ArrayRef {
+pub(crate) fn array(rng: &mut StdRng, data_type: &DataType, rows: usize, nullable: bool) -> ArrayRef {
     use DataType::*;
     let nulls = nulls(rng, rows, nullable);
     match data_type {
@@ -132,7 +132,7 @@ pub fn array(rng: &mut StdRng, data_type: &DataType, rows: usize, nullable: bool
             cast(&BinaryArray::from_iter(values), data_type).unwrap()
         }
         FixedSizeBinary(width) => {
-            let mut values = vec![0; rows * *width as usize];
+            let mut values = vec![0; rows * usize::try_from(*width).unwrap()];
             rng.fill_bytes(&mut values);
             Arc::new(FixedSizeBinaryArray::try_new_with_len(*width, Buffer::from_vec(values), nulls, rows).unwrap())
         }
@@ -153,7 +153,7 @@ pub fn array(rng: &mut StdRng, data_type: &DataType, rows: usize, nullable: bool
             Arc::new(LargeListViewArray::new(Arc::clone(item), offsets, sizes, child, nulls))
         }
         FixedSizeList(item, size) => {
-            let child = array(rng, item.data_type(), rows * *size as usize, item.is_nullable());
+            let child = array(rng, item.data_type(), rows * usize::try_from(*size).unwrap(), item.is_nullable());
             Arc::new(FixedSizeListArray::try_new_with_length(Arc::clone(item), *size, child, nulls, rows).unwrap())
         }
         Map(entries, sorted) => {
@@ -187,7 +187,7 @@ fn fixed(rng: &mut StdRng, data_type: &DataType, rows: usize, nulls: Option<Null
     match rng.random_range(0..4) {
         0 => {}
         1 => values.chunks_exact_mut(width).for_each(|value| value[0] = rng.random_range(0..20)),
-        2 => values.chunks_exact_mut(width).zip(0_u16..).for_each(|(value, i)| value[0] = (i / 7 % 256) as u8),
+        2 => values.chunks_exact_mut(width).zip(0_u16..).for_each(|(value, i)| value[0] = u8::try_from(i / 7 % 256).unwrap()),
         _ => {
             rng.fill_bytes(&mut values);
             for value in values.chunks_exact_mut(width) {
@@ -252,7 +252,7 @@ fn union(rng: &mut StdRng, fields: &UnionFields, mode: UnionMode, rows: usize) -
 }
 
 /// Random batches of a random schema.
-pub fn table(seed: u64) -> (SchemaRef, Vec<RecordBatch>) {
+pub(crate) fn table(seed: u64) -> (SchemaRef, Vec<RecordBatch>) {
     let mut rng = rng(seed);
     let columns = rng.random_range(0..6);
     let fields: Vec<Field> = (0..columns)

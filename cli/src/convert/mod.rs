@@ -81,25 +81,36 @@ pub(crate) async fn run(args: ConvertArgs) -> Result<()> {
     let request = Request { input: &args.input, output: &args.output, from: args.from, to: args.to, overwrite: args.overwrite };
     let plan = Plan::new(&request)?;
     let started = Instant::now();
+    let interrupted = interruption()?;
     let totals = tokio::select! {
         totals = convert(&plan, &args) => totals?,
-        () = interruption() => return Err(Error::Interrupted),
+        () = interrupted => return Err(Error::Interrupted),
     };
     if args.quiet { Ok(()) } else { summarize(&plan, &totals, started.elapsed()) }
 }
 
-/// Completes when somebody asks the process to stop.
-async fn interruption() {
-    let typed = tokio::signal::ctrl_c();
-    #[cfg(unix)]
-    if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+/// Completes when somebody asks the process to stop. Signals are caught from the call on, not only once this is awaited: files are made
+/// before the runtime next looks here.
+#[cfg(unix)]
+fn interruption() -> Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let catch = |kind| signal(kind).doing(|| "cannot catch signals".into());
+    let (mut interrupt, mut terminate) = (catch(SignalKind::interrupt())?, catch(SignalKind::terminate())?);
+    Ok(async move {
         tokio::select! {
-            _ = typed => {}
+            _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
-        return;
-    }
-    drop(typed.await);
+    })
+}
+
+/// Completes when somebody asks the process to stop.
+#[cfg(windows)]
+fn interruption() -> Result<impl Future<Output = ()>> {
+    let mut typed = tokio::signal::windows::ctrl_c().doing(|| "cannot catch Ctrl-C".into())?;
+    Ok(async move {
+        typed.recv().await;
+    })
 }
 
 async fn convert(plan: &Plan, args: &ConvertArgs) -> Result<Totals> {

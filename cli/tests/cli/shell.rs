@@ -62,6 +62,16 @@ fn a_failure_is_one_line_and_code_1() {
 }
 
 #[test]
+fn a_reader_that_leaves_is_no_failure() {
+    let bench = Bench::new();
+    let mut command = bench.command(&["-q", "--format", "csv", "--maxrows", "inf", "-c", "SELECT * FROM generate_series(1, 1000000)"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), texts(&output).1.as_str()), (Some(0), ""));
+}
+
+#[test]
 fn wrong_usage_is_code_2() {
     let bench = Bench::new();
     for args in
