@@ -482,6 +482,29 @@ fn numbers() -> RecordBatch {
     RecordBatch::try_from_iter([("a", a), ("b", b), ("s", s)]).unwrap()
 }
 
+/// The new file has its pages where the old one had them, so nothing but its identity tells that they are others.
+#[tokio::test]
+async fn a_file_replaced_under_a_table_is_never_read_as_the_old_one() {
+    let (ours, theirs) = (Session::new(), Session::new());
+    let put = |first: u32| format!("COPY (SELECT {first} + value % 7 AS a FROM range(1000)) TO '{}'", ours.path("t/x.fermion"));
+    theirs.sql(&put(100)).await;
+    ours.sql("CREATE EXTERNAL TABLE t STORED AS FERMION LOCATION '{}t/'").await;
+    let count = "SELECT count(*) FROM t WHERE a < 107 AND a % 2 < 5";
+    ours.check(count, &["1000"]).await;
+
+    theirs.sql(&put(200)).await;
+    let error = ours.error(count).await;
+    assert!(error.contains("x.fermion") && error.contains("was replaced after the table listed it"), "{error}");
+    ours.check(count, &["0"]).await;
+    ours.check("SELECT min(a), max(a) FROM t", &["200 206"]).await;
+
+    ours.sql(&put(300)).await;
+    ours.check("SELECT a FROM t ORDER BY a LIMIT 1", &["300"]).await;
+    std::fs::remove_file(ours.path("t/x.fermion")).unwrap();
+    ours.error("SELECT a FROM t ORDER BY a LIMIT 1").await;
+    ours.check("SELECT count(*) FROM t", &["0"]).await;
+}
+
 #[tokio::test]
 async fn data_frames_are_written_and_read() {
     let session = Session::new();

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use datafusion::common::HashMap;
 use datafusion::error::Result;
-use datafusion::execution::cache::cache_manager::{CachedFileMetadataEntry, FileMetadata, FileMetadataCache};
+use datafusion::execution::cache::cache_manager::{CacheManager, CachedFileMetadataEntry, FileMetadata};
+use object_store::path::Path;
 use tokio::sync::Mutex;
 
 use super::io::ObjectReader;
@@ -67,24 +68,34 @@ impl FileMetadata for Cached {
 /// Opens a file, or takes it from the cache; and whether it did the first.
 ///
 /// The cache's keys have no store in them, and other formats use it too: an entry that is another file's or format's is replaced.
-pub(super) async fn open(reader: &ObjectReader, cache: Option<&Arc<FileMetadataCache>>, options: &FermionReadOptions) -> Result<(OpenFile, bool)> {
+pub(super) async fn open(reader: &ObjectReader, options: &FermionReadOptions) -> Result<(OpenFile, bool)> {
     let object = reader.object();
-    let cached = cache.and_then(|cache| cache.get(&object.location)).filter(|entry| entry.is_valid_for(object));
+    let cached = reader.caches().and_then(|caches| caches.get_file_metadata_cache().get(&object.location)).filter(|entry| entry.is_valid_for(object));
     if let Some(cached) = cached.as_ref().and_then(|entry| entry.file_metadata.as_any().downcast_ref::<Cached>()) {
         return Ok((cached.file.clone(), false));
     }
     let open_options = OpenOptions { prefetch: options.metadata_size_hint, eager_load_threshold: options.eager_load_threshold };
     let load = Open::new(object.size, &open_options).map_err(|error| reader.fault(error))?;
     let file = OpenFile { meta: Arc::new(reader.load(load).await?), loading: Arc::new(Mutex::new(())) };
-    keep(reader, cache, &file);
+    keep(reader, &file);
     Ok((file, true))
 }
 
 /// Puts a file into the cache, or tells the cache that it has grown.
-pub(super) fn keep(reader: &ObjectReader, cache: Option<&Arc<FileMetadataCache>>, file: &OpenFile) {
-    if let Some(cache) = cache {
+pub(super) fn keep(reader: &ObjectReader, file: &OpenFile) {
+    if let Some(caches) = reader.caches() {
         let object = reader.object();
         let cached = Cached { size: file.meta.memory_size(), file: file.clone() };
-        cache.put(&object.location, CachedFileMetadataEntry::new(object.clone(), Arc::new(cached)));
+        caches.get_file_metadata_cache().put(&object.location, CachedFileMetadataEntry::new(object.clone(), Arc::new(cached)));
+    }
+}
+
+/// Makes the next statement list the directories anew that a file is in, or is the whole of: the file is not what was listed.
+pub(super) fn forget_listing(caches: &CacheManager, file: &Path) {
+    let Some(listings) = caches.get_list_files_cache() else { return };
+    for listed in listings.list_entries().into_keys() {
+        if file.prefix_matches(&listed.path) {
+            listings.remove(&listed);
+        }
     }
 }

@@ -9,7 +9,7 @@ use datafusion::common::{ScalarValue, internal_err};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::error::Result;
-use datafusion::execution::cache::cache_manager::FileMetadataCache;
+use datafusion::execution::cache::cache_manager::CacheManager;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::projection::{ProjectionExprs, Projector};
@@ -31,7 +31,7 @@ use crate::format::fermion::{FermionScan, ScanRequest};
 #[derive(Debug)]
 pub(super) struct ScanContext {
     pub(super) store: Arc<dyn ObjectStore>,
-    pub(super) cache: Option<Arc<FileMetadataCache>>,
+    pub(super) caches: Option<Arc<CacheManager>>,
     pub(super) options: FermionReadOptions,
     pub(super) table: TableSchema,
     pub(super) projection: ProjectionExprs,
@@ -75,6 +75,7 @@ impl PreparedFile {
         let pruner = predicate.clone().and_then(|predicate| FilePruner::try_new(predicate, context.table.file_schema(), &file, errors.clone()));
         let range = file.range.as_ref().map(byte_range);
         let reader = ObjectReader::new(Arc::clone(&context.store), Arc::new(file.object_meta), context.options.coalesce_gap)
+            .caching(context.caches.clone())
             .counting(metrics.bytes_scanned.clone(), metrics.io_time.clone());
         Ok(Self { context, range, reader, metrics, output, projection, predicate, pruner })
     }
@@ -96,7 +97,7 @@ impl PreparedFile {
     /// Reads the file's metadata, of all columns if that is not much.
     pub(super) async fn open(&self) -> Result<OpenFile> {
         let _timer = self.metrics.metadata_load_time.timer();
-        let (open, opened_now) = cache::open(&self.reader, self.context.cache.as_ref(), &self.context.options).await?;
+        let (open, opened_now) = cache::open(&self.reader, &self.context.options).await?;
         if opened_now && open.meta.metadata_is_eager() {
             self.metrics.column_metadata_loaded.add(open.meta.column_count());
         }
@@ -133,8 +134,7 @@ impl PreparedFile {
         let scan = FermionScan::new(Arc::clone(&open.meta), request).map_err(|error| reader.fault(error))?;
         let rows_left = context.limit.map(|limit| u64::try_from(limit).unwrap_or(u64::MAX));
         let projector = Arc::new(projected.projector);
-        let cache = context.cache.clone();
-        Ok(Some(FileScan { scan, open, cache, unloaded, reader, metrics, pruner, zone_pruner, projector, rows, rows_left }))
+        Ok(Some(FileScan { scan, open, unloaded, reader, metrics, pruner, zone_pruner, projector, rows, rows_left }))
     }
 }
 
@@ -142,7 +142,6 @@ impl PreparedFile {
 pub(super) struct FileScan {
     pub(super) scan: FermionScan,
     open: OpenFile,
-    cache: Option<Arc<FileMetadataCache>>,
     /// Columns whose metadata has to be loaded first.
     unloaded: Vec<usize>,
     pub(super) reader: ObjectReader,
@@ -168,7 +167,7 @@ impl FileScan {
         let loaded = self.open.load_columns(&self.reader, &std::mem::take(&mut self.unloaded)).await?;
         if loaded > 0 {
             self.metrics.column_metadata_loaded.add(loaded);
-            cache::keep(&self.reader, self.cache.as_ref(), &self.open);
+            cache::keep(&self.reader, &self.open);
         }
         Ok(())
     }

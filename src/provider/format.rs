@@ -85,16 +85,16 @@ impl FermionFormat {
     }
 
     async fn open(&self, state: &dyn Session, store: &Arc<dyn ObjectStore>, object: &ObjectMeta) -> Result<(ObjectReader, OpenFile)> {
-        let cache = state.runtime_env().cache_manager.get_file_metadata_cache();
-        let reader = ObjectReader::new(Arc::clone(store), Arc::new(object.clone()), self.options.read.coalesce_gap);
-        let (open, _) = cache::open(&reader, Some(&cache), &self.options.read).await?;
+        let caches = Arc::clone(&state.runtime_env().cache_manager);
+        let reader = ObjectReader::new(Arc::clone(store), Arc::new(object.clone()), self.options.read.coalesce_gap).caching(Some(caches));
+        let (open, _) = cache::open(&reader, &self.options.read).await?;
         Ok((reader, open))
     }
 
-    async fn statistics(&self, state: &dyn Session, reader: &ObjectReader, open: &OpenFile, table: &SchemaRef) -> Result<Statistics> {
+    async fn statistics(reader: &ObjectReader, open: &OpenFile, table: &SchemaRef) -> Result<Statistics> {
         let statistics = stats::statistics(reader, open, table).await?;
         // By now the file has its schema and, if they are eager, all columns.
-        cache::keep(reader, Some(&state.runtime_env().cache_manager.get_file_metadata_cache()), open);
+        cache::keep(reader, open);
         Ok(statistics)
     }
 
@@ -147,7 +147,7 @@ impl FileFormat for FermionFormat {
         object: &ObjectMeta,
     ) -> Result<Statistics> {
         let (reader, open) = self.open(state, store, object).await?;
-        self.statistics(state, &reader, &open, &table_schema).await
+        Self::statistics(&reader, &open, &table_schema).await
     }
 
     async fn infer_ordering(
@@ -169,15 +169,15 @@ impl FileFormat for FermionFormat {
         object: &ObjectMeta,
     ) -> Result<EngineFileMeta> {
         let (reader, open) = self.open(state, store, object).await?;
-        let statistics = self.statistics(state, &reader, &open, &table_schema).await?;
+        let statistics = Self::statistics(&reader, &open, &table_schema).await?;
         Ok(EngineFileMeta::new(statistics).with_ordering(Self::ordering(&reader, &open.meta, &table_schema)?))
     }
 
-    /// The scan as it is, with what only the session has: its cache of open files.
+    /// The scan as it is, with what only the session has: its caches.
     async fn create_physical_plan(&self, state: &dyn Session, conf: FileScanConfig) -> Result<Arc<dyn ExecutionPlan>> {
         let source = conf.file_source().downcast_ref::<FermionSource>().ok_or_else(|| internal_datafusion_err!("not a scan of Fermion files"))?;
-        let cache = state.runtime_env().cache_manager.get_file_metadata_cache();
-        let source = source.clone().with_options(self.options.read.clone()).with_metadata_cache(cache);
+        let caches = Arc::clone(&state.runtime_env().cache_manager);
+        let source = source.clone().with_options(self.options.read.clone()).with_caches(caches);
         let conf = FileScanConfigBuilder::from(conf).with_source(Arc::new(source)).build();
         Ok(DataSourceExec::from_data_source(conf))
     }

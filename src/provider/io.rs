@@ -6,9 +6,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use datafusion::datasource::listing::FileRange;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::cache::cache_manager::CacheManager;
 use datafusion::physical_plan::metrics::{Count, Time};
-use object_store::{ObjectMeta, ObjectStore};
+use futures::{StreamExt, TryStreamExt, stream};
+use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt};
 
+use super::cache::forget_listing;
 use super::error::in_file;
 use crate::format::Error;
 use crate::format::fermion::FileMeta;
@@ -16,12 +19,15 @@ use crate::format::scan::{Fetch, Load, Loading};
 
 /// Ranges are not merged beyond this, so that a store can fetch parts of a wide read side by side.
 const MERGED_MAX: u64 = 8 << 20;
+/// Ranges that are asked for at once.
+const PARALLEL: usize = 10;
 
 /// One object, to be read in ranges.
 #[derive(Debug, Clone)]
 pub(super) struct ObjectReader {
     store: Arc<dyn ObjectStore>,
     object: Arc<ObjectMeta>,
+    caches: Option<Arc<CacheManager>>,
     gap: u64,
     bytes_scanned: Count,
     io_time: Time,
@@ -30,7 +36,12 @@ pub(super) struct ObjectReader {
 impl ObjectReader {
     /// Reads `object`; ranges with at most `gap` bytes between them are fetched as one.
     pub(super) fn new(store: Arc<dyn ObjectStore>, object: Arc<ObjectMeta>, gap: u64) -> Self {
-        Self { store, object, gap, bytes_scanned: Count::new(), io_time: Time::new() }
+        Self { store, object, caches: None, gap, bytes_scanned: Count::new(), io_time: Time::new() }
+    }
+
+    /// Takes open files from the session's caches, and puts them there.
+    pub(super) fn caching(self, caches: Option<Arc<CacheManager>>) -> Self {
+        Self { caches, ..self }
     }
 
     /// Counts bytes and time here.
@@ -40,6 +51,10 @@ impl ObjectReader {
 
     pub(super) fn object(&self) -> &ObjectMeta {
         &self.object
+    }
+
+    pub(super) fn caches(&self) -> Option<&CacheManager> {
+        self.caches.as_deref()
     }
 
     /// Gives a load the bytes that it asks for until it is done.
@@ -58,10 +73,34 @@ impl ObjectReader {
         let merged = merge(fetches, self.gap);
         let bytes = {
             let _timer = self.io_time.timer();
-            self.store.get_ranges(&self.object.location, &merged).await?
+            let reads: Vec<_> = merged.iter().map(|range| self.read(range.clone())).collect();
+            stream::iter(reads).buffered(PARALLEL).try_collect::<Vec<_>>().await?
         };
         self.bytes_scanned.add(bytes.iter().map(Bytes::len).sum());
         fetches.iter().map(|fetch| cut(&merged, &bytes, &fetch.range).ok_or_else(|| self.short(fetch))).collect()
+    }
+
+    /// One range. What was planned by one version of the object must not be filled with the bytes of another: a page that happens to lie where
+    /// the old one did is intact, and its rows wrong.
+    async fn read(&self, range: Range<u64>) -> Result<Bytes> {
+        let location = &self.object.location;
+        let error = match self.store.get_opts(location, GetOptions::new().with_range(Some(range))).await {
+            Ok(found) if !is_another(&self.object, &found.meta) => return Ok(found.bytes().await?),
+            Ok(_) => self.changed(),
+            // The range may lie beyond the end of what is there now.
+            Err(error) => match self.store.head(location).await {
+                Ok(found) if is_another(&self.object, &found) => self.changed(),
+                _ => error.into(),
+            },
+        };
+        if let Some(caches) = self.caches() {
+            forget_listing(caches, location);
+        }
+        Err(error)
+    }
+
+    fn changed(&self) -> DataFusionError {
+        self.fault(Error::invalid_file("the file was replaced after the table listed it; run the statement again"))
     }
 
     /// An error of the format, with the object's name.
@@ -72,6 +111,19 @@ impl ObjectReader {
     fn short(&self, fetch: &Fetch) -> DataFusionError {
         self.fault(Error::eof("the store returned fewer bytes than it was asked for").in_section(fetch.section).at(fetch.range.start))
     }
+}
+
+/// Whether what a store now returns is not what it listed. Not every store says everything, nor is a caller who names a file bound to: what is
+/// not said does not count.
+fn is_another(listed: &ObjectMeta, found: &ObjectMeta) -> bool {
+    // Some stores list entity tags without the quotes, or weak, that they send with the bytes.
+    let tag = |meta: &ObjectMeta| meta.e_tag.as_deref().map(|tag| tag.trim_start_matches("W/").trim_matches('"').to_owned());
+    let seconds = |meta: &ObjectMeta| Some(meta.last_modified.timestamp()).filter(|seconds| *seconds != 0);
+    let differ = match (tag(listed), tag(found)) {
+        (Some(listed), Some(found)) => listed != found,
+        _ => seconds(listed).zip(seconds(found)).is_some_and(|(listed, found)| listed != found),
+    };
+    differ || listed.size != found.size
 }
 
 /// Ascending ranges that cover all of the fetches, joined over gaps of up to `gap` bytes.

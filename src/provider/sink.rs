@@ -29,6 +29,7 @@ use tokio::sync::mpsc::Receiver;
 
 use arrow::array::RecordBatch;
 
+use super::cache::forget_listing;
 use super::error::in_file;
 use super::options::FermionWriteOptions;
 use super::ordering;
@@ -133,6 +134,7 @@ impl FileSink for FermionSink {
         }
         let outcome = finish(tasks, demux_task).await?;
         for (path, summary) in &outcome {
+            forget_listing(&context.runtime_env().cache_manager, path);
             rows_written.add(usize::try_from(summary.rows).unwrap_or(usize::MAX));
             bytes_written.add(usize::try_from(summary.bytes).unwrap_or(usize::MAX));
             self.written.lock().unwrap_or_else(PoisonError::into_inner).push((path.clone(), *summary));

@@ -11,7 +11,7 @@ use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileOpener, FileScanConfig, FileSource};
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::error::Result;
-use datafusion::execution::cache::cache_manager::FileMetadataCache;
+use datafusion::execution::cache::cache_manager::CacheManager;
 use datafusion::functions::core::file_row_index::FileRowIndexFunc;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::ProjectionExprs;
@@ -45,7 +45,7 @@ pub struct FermionSource {
     predicate: Option<Arc<dyn PhysicalExpr>>,
     batch_size: Option<usize>,
     options: FermionReadOptions,
-    cache: Option<Arc<FileMetadataCache>>,
+    caches: Option<Arc<CacheManager>>,
     /// Files are read in the order of this, as far as statistics say.
     sort_order: Option<LexOrdering>,
     metrics: ExecutionPlanMetricsSet,
@@ -62,7 +62,7 @@ impl FermionSource {
             predicate: None,
             batch_size: None,
             options: FermionReadOptions::default(),
-            cache: None,
+            caches: None,
             sort_order: None,
             metrics: ExecutionPlanMetricsSet::new(),
         }
@@ -75,10 +75,10 @@ impl FermionSource {
         self
     }
 
-    /// Takes open files from this cache, and puts them there.
+    /// Takes open files from the caches of a session, and puts them there.
     #[must_use]
-    pub fn with_metadata_cache(mut self, cache: Arc<FileMetadataCache>) -> Self {
-        self.cache = Some(cache);
+    pub fn with_caches(mut self, caches: Arc<CacheManager>) -> Self {
+        self.caches = Some(caches);
         self
     }
 
@@ -127,7 +127,7 @@ impl FileSource for FermionSource {
     fn create_morselizer(&self, store: Arc<dyn ObjectStore>, config: &FileScanConfig, partition: usize) -> Result<Box<dyn Morselizer>> {
         let context = ScanContext {
             store,
-            cache: self.cache.clone(),
+            caches: self.caches.clone(),
             options: self.options.clone(),
             table: self.table.clone(),
             projection: self.projection.clone(),

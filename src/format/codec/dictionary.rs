@@ -1,5 +1,6 @@
 //! DICTIONARY: the distinct values once, and a code per value.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use arrow::buffer::Buffer;
@@ -109,8 +110,16 @@ impl Coded {
             }),
             Decoded::Views { views, buffers } => {
                 let (out, base) = out.views(buffers)?;
+                if base > 0 && range.len() < views.len() {
+                    return self.each_block::<C>(range, &mut codes, views.len(), |codes| {
+                        out.extend(codes.iter().map(|&code| rebase(entry(views, code), base)));
+                        Ok(())
+                    });
+                }
+                // Once per entry: whether a view is a long one is a branch that nothing predicts.
+                let views: Cow<'_, [u128]> = if base == 0 { views[..].into() } else { views.iter().map(|&view| rebase(view, base)).collect() };
                 self.each_block::<C>(range, &mut codes, views.len(), |codes| {
-                    out.extend(codes.iter().map(|code| rebase(views.get(code.index()).copied().unwrap_or_default(), base)));
+                    out.extend(codes.iter().map(|&code| entry(&views, code)));
                     Ok(())
                 })
             }
@@ -137,10 +146,15 @@ impl Coded {
 }
 
 fn look_up<C: Code, T: Word>(codes: &[C], values: &[T], out: &mut [T]) -> Result<()> {
-    for (slot, code) in out.iter_mut().zip(codes) {
-        *slot = values.get(code.index()).copied().unwrap_or_default();
+    for (slot, &code) in out.iter_mut().zip(codes) {
+        *slot = entry(values, code);
     }
     Ok(())
+}
+
+/// The entry of a code that has been checked.
+fn entry<C: Code, T: Word>(values: &[T], code: C) -> T {
+    values.get(code.index()).copied().unwrap_or_default()
 }
 
 trait Code: Word + Ord {

@@ -58,6 +58,17 @@ fn page_of(values: &Values, validity: Option<&NullBuffer>, options: &EncodeOptio
     Some(Bytes::from(write_page(&encoded, u32::try_from(values.len()).unwrap(), true)))
 }
 
+/// Decodes a page of long strings, if it is strings that are decoded, so that the buffers of the next page are not the first.
+fn push_other_page(out: &mut Output) -> Vec<Value> {
+    if out.ptype() != PType::Bytes {
+        return Vec::new();
+    }
+    let strings = Values::Bytes(BinaryViewArray::from_iter_values(["a string of another page"; 3]));
+    let bytes = page_of(&strings, None, &EncodeOptions::default()).unwrap();
+    Page::open(&bytes, &expect(&strings)).unwrap().decode(0..3, out).unwrap();
+    to_list(&strings)
+}
+
 /// Encodes in one way, and reads back by the kernels and by the slow reader: all, in pieces, and one by one.
 fn check_one(name: &str, values: &Values, validity: Option<&NullBuffer>, options: &EncodeOptions) -> bool {
     let Some(bytes) = page_of(values, validity, options) else { return false };
@@ -85,13 +96,18 @@ fn check_one(name: &str, values: &Values, validity: Option<&NullBuffer>, options
             same(&decode(&page, values.ptype(), std::slice::from_ref(&(index..index + 1))), index, "get");
         }
     }
-    // Pieces into one output, from a page opened at an odd address.
+    // Behind another page's values, from a page opened at an odd address, in pieces, of which the first is smaller than a dictionary.
     let mut shifted = vec![0];
     shifted.extend_from_slice(&bytes);
     let page = Page::open(&Bytes::from(shifted).slice(1..), &expect(values)).unwrap();
-    let cuts = [0, count / 5, count / 5, count / 2, count];
-    let ranges: Vec<_> = cuts.windows(2).map(|pair| pair[0]..pair[1]).collect();
-    assert_eq!(decode(&page, values.ptype(), &ranges), all, "{name}, {options:?}, in pieces");
+    let mut cuts = [0, count.min(1), count / 5, count / 5, count / 2, count];
+    cuts.sort_unstable();
+    let mut out = Output::new(values.ptype(), 0);
+    let before = push_other_page(&mut out);
+    for pair in cuts.windows(2) {
+        page.decode(pair[0]..pair[1], &mut out).unwrap();
+    }
+    assert_eq!(from_output(out), [before, all].concat(), "{name}, {options:?}, in pieces");
     true
 }
 
