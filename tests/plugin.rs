@@ -409,7 +409,7 @@ async fn rows_and_files_have_numbers_and_names() {
 
 #[tokio::test]
 async fn plans_look_as_they_do_over_parquet() {
-    let session = Session::new();
+    let session = Session::with(|options| options.execution.parquet.pushdown_filters = true);
     session.sql("create external table f (a int, s varchar) stored as fermion location '{}f/'").await;
     session.sql("create external table p (a int, s varchar) stored as parquet location '{}p/'").await;
     for table in ["f", "p"] {

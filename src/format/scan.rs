@@ -5,11 +5,14 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch, UInt64Array};
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array};
+use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 
-use super::error::Result;
+use super::error::{Error, Result};
+use super::rows::Rows;
 
 /// The part of a file that bytes belong to, for errors and for accounting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -137,6 +140,35 @@ pub trait Morsel: Send + fmt::Debug {
     /// How many rows are left to decode.
     fn rows(&self) -> u64;
 
-    /// The next batch, or `None` after the last.
-    fn next_batch(&mut self) -> Result<Option<RecordBatch>>;
+    /// The columns of the scan.
+    fn schema(&self) -> &SchemaRef;
+
+    /// Takes as many rows as a batch has, to be read; none after the last.
+    fn next_rows(&mut self) -> Rows;
+
+    /// Gives rows back that are too many for one array; from now on, half as many are taken at once.
+    fn split(&mut self, rows: Rows);
+
+    /// Columns of the scan, by their positions in it, for some of the rows that were taken last. Any column may be read any number of times.
+    fn read(&self, columns: &[usize], rows: &Rows) -> Result<Vec<ArrayRef>>;
+
+    /// The next batch of all columns, or `None` after the last.
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let columns: Vec<usize> = (0..self.schema().fields().len()).collect();
+        loop {
+            let rows = self.next_rows();
+            if rows.is_empty() {
+                return Ok(None);
+            }
+            match self.read(&columns, &rows) {
+                Err(error) if error.is_splittable() && rows.len() > 1 => self.split(rows),
+                Err(error) => return Err(error),
+                Ok(arrays) => {
+                    let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+                    let batch = RecordBatch::try_new_with_options(Arc::clone(self.schema()), arrays, &options);
+                    return batch.map(Some).map_err(Error::from);
+                }
+            }
+        }
+    }
 }

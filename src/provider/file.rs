@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, Int64Array, RecordBatch, RecordBatchOptions};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{ScalarValue, internal_err};
 use datafusion::datasource::listing::PartitionedFile;
@@ -20,6 +20,7 @@ use object_store::ObjectStore;
 
 use super::adapt::{adapt, constants};
 use super::cache::{self, OpenFile};
+use super::filter::{Filtering, RowFilter, ScanColumns};
 use super::io::{ObjectReader, byte_range, stripe_rows};
 use super::metrics::FileMetrics;
 use super::options::FermionReadOptions;
@@ -69,10 +70,11 @@ impl PreparedFile {
         let literals = |expr: Arc<dyn PhysicalExpr>| if constants.is_empty() { Ok(expr) } else { replace_columns_with_literals(expr, &constants) };
         let projection = context.projection.clone().try_map_exprs(literals)?;
         let projection = rewrite_input_file_name_in_projection(projection, &name)?;
-        let predicate = context.predicate.clone().filter(|_| context.options.pruning).map(literals).transpose()?;
+        let predicate = context.predicate.clone().map(literals).transpose()?;
 
         let errors = &metrics.predicate_creation_errors;
-        let pruner = predicate.clone().and_then(|predicate| FilePruner::try_new(predicate, context.table.file_schema(), &file, errors.clone()));
+        let pruned_by = predicate.clone().filter(|_| context.options.pruning);
+        let pruner = pruned_by.and_then(|predicate| FilePruner::try_new(predicate, context.table.file_schema(), &file, errors.clone()));
         let range = file.range.as_ref().map(byte_range);
         let reader = ObjectReader::new(Arc::clone(&context.store), Arc::new(file.object_meta), context.options.coalesce_gap)
             .caching(context.caches.clone())
@@ -108,7 +110,16 @@ impl PreparedFile {
     pub(super) fn scan(self, open: OpenFile) -> Result<Option<FileScan>> {
         let Self { context, range, reader, metrics, output, projection, predicate, pruner } = self;
         let schema = open.meta.schema().map_err(|error| reader.fault(error))?;
-        let zone_pruner = match predicate {
+        let mut projected = Projected::new(&context, &projection, &schema, output)?;
+        let filter = match predicate.as_ref().filter(|_| context.options.pushdown_filters) {
+            Some(predicate) => match RowFilter::new(&context, predicate, &schema, &mut projected.scan)? {
+                Filtering::All => None,
+                Filtering::Some(filter) => Some(Arc::new(filter)),
+                Filtering::None => return Ok(None),
+            },
+            None => None,
+        };
+        let zone_pruner = match predicate.filter(|_| context.options.pruning) {
             Some(predicate) => match zone_pruner(&context, predicate, &schema, &metrics)? {
                 Pruning::Nothing => None,
                 Pruning::Zones(pruner) => Some(*pruner),
@@ -116,25 +127,22 @@ impl PreparedFile {
             },
             None => None,
         };
-        let projected = Projected::new(&context, &projection, &schema, output)?;
+        // How many rows pass is known when they have been filtered.
+        let limit = context.limit.filter(|_| filter.is_none());
         let prune_columns = match &zone_pruner {
             Some(pruner) => pruner.file_columns().to_vec(),
-            None if context.limit.is_some() => projected.column_with_zones().into_iter().collect(),
+            None if limit.is_some() => projected.column_with_zones().into_iter().collect(),
             None => Vec::new(),
         };
         let rows = projected.uses_row_index.then(|| RowCounter::new(stripe_rows(&open.meta, range.as_ref())));
-        let request = ScanRequest {
-            columns: projected.file_columns.clone(),
-            schema: Arc::clone(&projected.scan_schema),
-            prune_columns,
-            range,
-            batch_rows: context.batch_rows,
-        };
+        let request =
+            ScanRequest { columns: projected.scan.file_columns, schema: projected.scan.schema, prune_columns, range, batch_rows: context.batch_rows };
         let unloaded = open.not_loaded(&reader, &columns_of(&request))?;
         let scan = FermionScan::new(Arc::clone(&open.meta), request).map_err(|error| reader.fault(error))?;
-        let rows_left = context.limit.map(|limit| u64::try_from(limit).unwrap_or(u64::MAX));
+        let batch_rows = context.batch_rows;
+        let rows_left = limit.map(|limit| u64::try_from(limit).unwrap_or(u64::MAX));
         let projector = Arc::new(projected.projector);
-        Ok(Some(FileScan { scan, open, unloaded, reader, metrics, pruner, zone_pruner, projector, rows, rows_left }))
+        Ok(Some(FileScan { scan, open, unloaded, reader, metrics, pruner, zone_pruner, filter, batch_rows, projector, rows, rows_left }))
     }
 }
 
@@ -149,6 +157,8 @@ pub(super) struct FileScan {
     /// Judges the whole file, for filters that become known while it is read.
     pub(super) pruner: Option<FilePruner>,
     pub(super) zone_pruner: Option<ZonePruner>,
+    pub(super) filter: Option<Arc<RowFilter>>,
+    pub(super) batch_rows: usize,
     pub(super) projector: Arc<BatchProjector>,
     pub(super) rows: Option<RowCounter>,
     /// How many rows the query still wants at most.
@@ -195,7 +205,7 @@ fn zone_pruner(context: &ScanContext, predicate: Arc<dyn PhysicalExpr>, file: &S
     Ok(pruner.map_or(Pruning::Nothing, |pruner| Pruning::Zones(Box::new(pruner))))
 }
 
-fn is_never_true(predicate: &Arc<dyn PhysicalExpr>) -> bool {
+pub(super) fn is_never_true(predicate: &Arc<dyn PhysicalExpr>) -> bool {
     predicate.downcast_ref::<Literal>().is_some_and(|literal| matches!(literal.value(), ScalarValue::Boolean(None | Some(false)) | ScalarValue::Null))
 }
 
@@ -209,8 +219,7 @@ fn columns_of(request: &ScanRequest) -> Vec<usize> {
 
 /// The projection in terms of one file.
 struct Projected {
-    file_columns: Vec<usize>,
-    scan_schema: SchemaRef,
+    scan: ScanColumns,
     uses_row_index: bool,
     projector: BatchProjector,
 }
@@ -225,10 +234,9 @@ impl Projected {
         let files: Vec<usize> = (0..adapted.file_columns.len()).collect();
         let scan_schema = if adapted.uses_row_index { Arc::new(adapted.schema.project(&files)?) } else { Arc::clone(&adapted.schema) };
         Ok(Self {
-            file_columns: adapted.file_columns,
-            scan_schema,
+            projector: BatchProjector { columns: files, file_schema: Arc::clone(&scan_schema), input: adapted.schema, projector, output },
+            scan: ScanColumns { file_columns: adapted.file_columns, schema: scan_schema },
             uses_row_index: adapted.uses_row_index,
-            projector: BatchProjector { input: adapted.schema, projector, output },
         })
     }
 }
@@ -236,7 +244,7 @@ impl Projected {
 impl Projected {
     /// A column whose pages say where a limit is reached. The pages of one are enough; an empty projection fetches nothing anyway.
     fn column_with_zones(&self) -> Option<usize> {
-        let mut columns = self.file_columns.iter().zip(self.scan_schema.fields());
+        let mut columns = self.scan.file_columns.iter().zip(self.scan.schema.fields());
         columns.find(|(_, field)| !field.data_type().is_nested()).map(|(column, _)| *column)
     }
 }
@@ -244,27 +252,36 @@ impl Projected {
 /// Makes batches of the query out of batches of the file.
 #[derive(Debug)]
 pub(super) struct BatchProjector {
-    input: SchemaRef,
+    /// The columns of the scan that it is about: the first ones.
+    pub(super) columns: Vec<usize>,
+    /// What they are read as.
+    pub(super) file_schema: SchemaRef,
+    /// The same, and the number of the row at the end if it is used.
+    pub(super) input: SchemaRef,
     projector: Projector,
     output: SchemaRef,
 }
 
 impl BatchProjector {
-    /// Evaluates the projection. `rows` are the numbers of the rows, if the projection asks for them.
-    pub(super) fn project(&self, batch: RecordBatch, rows: Option<Int64Array>) -> Result<RecordBatch> {
-        let batch = match rows {
-            Some(rows) => with_column(&batch, Arc::clone(&self.input), rows)?,
-            None => batch,
-        };
-        let count = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        let projected = self.projector.project_batch(&batch)?;
+    /// Adds the numbers of the rows, if the projection asks for them.
+    pub(super) fn input(&self, batch: RecordBatch, rows: Option<ArrayRef>) -> Result<RecordBatch> {
+        match rows {
+            Some(rows) => with_column(&batch, Arc::clone(&self.input), rows),
+            None => Ok(batch),
+        }
+    }
+
+    /// Evaluates the projection.
+    pub(super) fn project(&self, input: &RecordBatch) -> Result<RecordBatch> {
+        let count = RecordBatchOptions::new().with_row_count(Some(input.num_rows()));
+        let projected = self.projector.project_batch(input)?;
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.output), projected.columns().to_vec(), &count)?)
     }
 }
 
-fn with_column(batch: &RecordBatch, schema: SchemaRef, column: impl Array + 'static) -> Result<RecordBatch> {
+fn with_column(batch: &RecordBatch, schema: SchemaRef, column: ArrayRef) -> Result<RecordBatch> {
     let count = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     let mut columns = batch.columns().to_vec();
-    columns.push(Arc::new(column));
+    columns.push(column);
     Ok(RecordBatch::try_new_with_options(schema, columns, &count)?)
 }

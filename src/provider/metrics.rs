@@ -23,6 +23,12 @@ pub const STATISTICS_EVAL_TIME: &str = "statistics_eval_time";
 pub const IO_TIME: &str = "time_elapsed_io";
 /// Time to decode pages.
 pub const DECODING_TIME: &str = "time_elapsed_decoding";
+/// Rows that passed the filter in the scan.
+pub const PUSHDOWN_ROWS_MATCHED: &str = "pushdown_rows_matched";
+/// Rows that did not.
+pub const PUSHDOWN_ROWS_PRUNED: &str = "pushdown_rows_pruned";
+/// Time to evaluate the filter on rows.
+pub const ROW_PUSHDOWN_EVAL_TIME: &str = "row_pushdown_eval_time";
 /// Predicates that could not be evaluated on statistics.
 pub const PREDICATE_EVALUATION_ERRORS: &str = "predicate_evaluation_errors";
 /// Predicates for which no predicate on statistics could be made.
@@ -40,6 +46,9 @@ pub(super) struct FileMetrics {
     pub(super) statistics_eval_time: Time,
     pub(super) io_time: Time,
     pub(super) decoding_time: Time,
+    pub(super) pushdown_rows_matched: Count,
+    pub(super) pushdown_rows_pruned: Count,
+    pub(super) row_pushdown_eval_time: Time,
     pub(super) predicate_evaluation_errors: Count,
     pub(super) predicate_creation_errors: Count,
 }
@@ -58,6 +67,9 @@ impl FileMetrics {
             metadata_load_time: summary.subset_time(METADATA_LOAD_TIME, partition),
             statistics_eval_time: dev.clone().subset_time(STATISTICS_EVAL_TIME, partition),
             io_time: dev.clone().subset_time(IO_TIME, partition),
+            pushdown_rows_matched: rows().counter(PUSHDOWN_ROWS_MATCHED, partition),
+            pushdown_rows_pruned: rows().counter(PUSHDOWN_ROWS_PRUNED, partition),
+            row_pushdown_eval_time: dev.clone().subset_time(ROW_PUSHDOWN_EVAL_TIME, partition),
             decoding_time: dev.clone().subset_time(DECODING_TIME, partition),
             predicate_evaluation_errors: rows().counter(PREDICATE_EVALUATION_ERRORS, partition),
             predicate_creation_errors: MetricBuilder::new(metrics).with_category(MetricCategory::Rows).global_counter(PREDICATE_CREATION_ERRORS),

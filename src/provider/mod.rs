@@ -13,6 +13,8 @@
 //! | `file` | one file of a scan, from `PartitionedFile` to that loop |
 //! | `adapt` | expressions over the table as expressions over one file |
 //! | `prune` | `PruningStatistics`: predicates on zones |
+//! | `filter` | predicates on rows |
+//! | `decode` | batches of a loaded stripe |
 //! | `rows` | `file_row_index()` |
 //! | `io`, `cache` | bytes from a store; open files in DataFusion's cache |
 //! | `sink` | `FileSink`: `COPY`, `INSERT` |
@@ -22,8 +24,10 @@
 
 mod adapt;
 mod cache;
+mod decode;
 mod error;
 mod file;
+mod filter;
 mod format;
 mod io;
 pub mod metrics;

@@ -12,15 +12,14 @@ use arrow::array::{BooleanArray, RecordBatch};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::physical_plan::metrics::Time;
 use datafusion_datasource::morsel::{Morsel, MorselPlan, MorselPlanner, Morselizer};
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 
 use super::cache::OpenFile;
-use super::file::{BatchProjector, FileScan, PreparedFile, ScanContext};
-use super::io::ObjectReader;
-use super::rows::RowNumbers;
+use super::decode::{BatchDecoder, FilteredOutput};
+use super::file::{FileScan, PreparedFile, ScanContext};
+use super::filter::MorselFilter;
 use crate::format::scan::{self, Answer, Fetch, Scan, Step, Zones};
 
 /// Makes morsels of the files of one partition.
@@ -159,8 +158,11 @@ impl FileScan {
         if let Some(left) = &mut self.rows_left {
             *left = left.saturating_sub(morsel.rows());
         }
+        let filter = self.filter.clone().map(|filter| MorselFilter::new(filter, self.metrics.clone()));
+        let filter = filter.map(|filter| FilteredOutput::new(filter, &self.projector, self.batch_rows));
         let time = self.metrics.decoding_time.clone();
-        Ok(DecodeMorsel { morsel, rows, projector: Arc::clone(&self.projector), reader: self.reader.clone(), time })
+        let (projector, reader) = (Arc::clone(&self.projector), self.reader.clone());
+        Ok(DecodeMorsel(BatchDecoder { morsel, rows, projector, reader, time, filter }))
     }
 }
 
@@ -177,32 +179,13 @@ fn until(zones: &Zones, rows: u64) -> BooleanArray {
 
 /// Loaded rows of one stripe.
 #[derive(Debug)]
-struct DecodeMorsel {
-    morsel: Box<dyn scan::Morsel>,
-    rows: Option<RowNumbers>,
-    projector: Arc<BatchProjector>,
-    reader: ObjectReader,
-    time: Time,
-}
-
-impl DecodeMorsel {
-    fn next(&mut self) -> Result<Option<RecordBatch>> {
-        let timer = self.time.timer();
-        let batch = self.morsel.next_batch().map_err(|error| self.reader.fault(error))?;
-        drop(timer);
-        let Some(batch) = batch else {
-            return Ok(None);
-        };
-        let rows = self.rows.as_mut().map(|rows| rows.next(batch.num_rows())).transpose()?;
-        self.projector.project(batch, rows).map(Some)
-    }
-}
+struct DecodeMorsel(BatchDecoder);
 
 impl Morsel for DecodeMorsel {
     fn into_stream(self: Box<Self>) -> BoxStream<'static, Result<RecordBatch>> {
         let mut morsel = Some(self);
         let batches = std::iter::from_fn(move || {
-            let next = morsel.as_mut()?.next().transpose();
+            let next = morsel.as_mut()?.0.next().transpose();
             if !matches!(next, Some(Ok(_))) {
                 morsel = None;
             }

@@ -43,6 +43,8 @@ pub struct FermionReadOptions {
     pub coalesce_gap: u64,
     /// Skip files, stripes and pages by their statistics.
     pub pruning: bool,
+    /// Evaluate filters while decoding, so that the other columns are only decoded where rows are left.
+    pub pushdown_filters: bool,
     /// Longest `IN` list that is compared with statistics.
     pub max_in_list_size: usize,
 }
@@ -78,6 +80,7 @@ impl Default for FermionReadOptions {
             force_view_types: true,
             coalesce_gap: 64 << 10,
             pruning: true,
+            pushdown_filters: true,
             max_in_list_size: 150,
         }
     }
@@ -122,7 +125,7 @@ macro_rules! entry {
     };
 }
 
-static ENTRIES: [OptionEntry; 15] = [
+static ENTRIES: [OptionEntry; 16] = [
     entry!("buffer_bytes", write.buffer_bytes, "(writing) Bytes of rows that may wait to be encoded"),
     entry!("checksums", write.checksums, "(writing) Write checksums of pages and metadata"),
     entry!("coalesce_gap", read.coalesce_gap, "(reading) Ranges with at most this many bytes between them are fetched as one"),
@@ -133,6 +136,7 @@ static ENTRIES: [OptionEntry; 15] = [
     entry!("page_bytes", write.page_bytes, "(writing) Raw bytes of a page, about"),
     entry!("page_rows", write.page_rows, "(writing) Rows of a page, at most"),
     entry!("pruning", read.pruning, "(reading) Skip files, stripes and pages by their statistics"),
+    entry!("pushdown_filters", read.pushdown_filters, "(reading) Evaluate filters while decoding, and decode other columns only where rows are left"),
     entry!("statistics", write.statistics, "(writing) Write statistics of pages and stripes"),
     entry!("stripe_bytes", write.stripe_bytes, "(writing) Encoded bytes of a stripe, about"),
     entry!("stripe_rows", write.stripe_rows, "(writing) Rows of a stripe, at most"),
@@ -235,7 +239,7 @@ mod tests {
 
     #[test]
     fn every_option_is_set_by_what_it_shows() {
-        let values = ["10", "false", "1", "2", "false", "3", "4", "5", "6", "false", "false", "7", "8", "9", "none"];
+        let values = ["10", "false", "1", "2", "false", "3", "4", "5", "6", "false", "false", "false", "7", "8", "9", "none"];
         let mut changed = FermionOptions::default();
         for (entry, value) in ENTRIES.iter().zip(values) {
             assert_ne!((entry.get)(&changed), value, "{}", entry.name);
@@ -268,7 +272,8 @@ mod tests {
         assert_eq!(
             error,
             "Invalid or Unsupported Configuration: there is no option \"page_row\" of fermion; there are: buffer_bytes, checksums, coalesce_gap, \
-             eager_load_threshold, force_view_types, max_in_list_size, metadata_size_hint, page_bytes, page_rows, pruning, statistics, \
+             eager_load_threshold, force_view_types, max_in_list_size, metadata_size_hint, page_bytes, page_rows, pruning, pushdown_filters, \
+             statistics, \
              stripe_bytes, stripe_rows, threads, zstd_level"
         );
         let error = altered(&[("page_rows", "many")]).unwrap_err().to_string();

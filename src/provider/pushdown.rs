@@ -4,9 +4,12 @@
 
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::functions::core::file_row_index::FileRowIndexFunc;
 use datafusion::functions::core::getfield::GetFieldFunc;
+use datafusion::functions::core::input_file_name::InputFileNameFunc;
 use datafusion::physical_expr::expressions::{Column, IsNotNullExpr, IsNullExpr};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use datafusion::physical_expr_adapter::rewrite::expr_references_scalar_udf;
 
 use std::sync::Arc;
 
@@ -14,8 +17,12 @@ use std::sync::Arc;
 const LIST_PREDICATES: [&str; 3] = ["array_has", "array_has_all", "array_has_any"];
 
 /// Whether all columns of the filter are in `schema` (partition columns included, virtual ones not) and none is nested, except for
-/// flat fields taken out of structs and lists in filters that are made for lists.
+/// flat fields taken out of structs and lists in filters that are made for lists; and nothing is asked that only a projection is given: where a
+/// row comes from.
 pub(super) fn is_about_stored_values(filter: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
+    if expr_references_scalar_udf::<FileRowIndexFunc>(filter) || expr_references_scalar_udf::<InputFileNameFunc>(filter) {
+        return false;
+    }
     let lists_allowed = has_list_predicate(filter);
     let mut allowed = true;
     let visited = filter.apply(|node| {

@@ -175,7 +175,7 @@ impl FileSource for FermionSource {
         }
     }
 
-    /// Keeps the filters that statistics may judge, to skip files, stripes and pages. Rows are left to the engine: every answer is `No`.
+    /// Keeps the filters over stored values, to skip files, stripes, pages and rows.
     fn try_pushdown_filters(
         &self,
         filters: Vec<Arc<dyn PhysicalExpr>>,
@@ -183,11 +183,14 @@ impl FileSource for FermionSource {
     ) -> Result<FilterPushdownPropagation<Arc<dyn FileSource>>> {
         let result = FilterPushdownPropagation::with_parent_pushdown_result(vec![PushedDown::No; filters.len()]);
         let schema = self.table.schema_without_virtual_columns();
-        let kept: Vec<_> = filters.into_iter().filter(|filter| pushdown::is_about_stored_values(filter, schema)).collect();
+        let takes: Vec<bool> = filters.iter().map(|filter| pushdown::is_about_stored_values(filter, schema)).collect();
+        let kept: Vec<_> = filters.into_iter().zip(&takes).filter(|(_, takes)| **takes).map(|(filter, _)| filter).collect();
         if kept.is_empty() {
             return Ok(result);
         }
-        Ok(result.with_updated_node(Arc::new(self.with_filters(kept))))
+        let answer = |takes: bool| if takes && self.options.pushdown_filters { PushedDown::Yes } else { PushedDown::No };
+        let answers = takes.into_iter().map(answer).collect();
+        Ok(FilterPushdownPropagation::with_parent_pushdown_result(answers).with_updated_node(Arc::new(self.with_filters(kept))))
     }
 
     fn try_pushdown_sort(

@@ -65,7 +65,10 @@ fn child_ranges(assembler: &Assembler<'_>, stream: usize, ranges: &Ranges) -> Re
             let index = |offset: i64| usize::try_from(offset).map_err(|_| Error::invalid_file("a list offset is negative"));
             let child = index(*first)?..index(*last)?;
             total = total.saturating_add(child.len());
-            children.push(child);
+            // Lists without values may say any place, and what is below counts on ranges that ascend.
+            if !child.is_empty() {
+                children.push(child);
+            }
         }
     }
     check_slots(total, lengths.len())?;

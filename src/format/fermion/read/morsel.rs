@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::array::ArrayRef;
 use arrow::datatypes::SchemaRef;
 
 use super::column::LoadedColumn;
 use crate::format::error::{Error, Result};
+use crate::format::rows::Rows;
 use crate::format::scan::Morsel;
 
 #[derive(Debug)]
@@ -24,58 +25,21 @@ impl Morsel for StripeMorsel {
         self.ranges.iter().map(|range| range.len() as u64).sum()
     }
 
-    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        loop {
-            let ranges = take_rows(&mut self.ranges, self.batch_rows);
-            let rows: usize = ranges.iter().map(ExactSizeIterator::len).sum();
-            if rows == 0 {
-                return Ok(None);
-            }
-            match self.decode(&ranges, rows) {
-                Err(error) if error.is_splittable() && rows > 1 => {
-                    ranges.into_iter().rev().for_each(|range| self.ranges.push_front(range));
-                    self.batch_rows = rows / 2;
-                }
-                result => return result.map(Some),
-            }
-        }
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
     }
-}
 
-impl StripeMorsel {
-    fn decode(&self, ranges: &[Range<usize>], rows: usize) -> Result<RecordBatch> {
-        let arrays = self.columns.iter().map(|column| column.read(ranges)).collect::<Result<Vec<_>>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        RecordBatch::try_new_with_options(std::sync::Arc::clone(&self.schema), arrays, &options).map_err(Error::from)
+    fn next_rows(&mut self) -> Rows {
+        Rows::take(&mut self.ranges, self.batch_rows)
     }
-}
 
-/// Takes up to `limit` rows off the front.
-fn take_rows(ranges: &mut VecDeque<Range<usize>>, limit: usize) -> Vec<Range<usize>> {
-    let mut taken = Vec::new();
-    let mut missing = limit;
-    while missing > 0 {
-        let Some(range) = ranges.pop_front() else { break };
-        let cut = range.end.min(range.start + missing);
-        if cut < range.end {
-            ranges.push_front(cut..range.end);
-        }
-        missing -= cut - range.start;
-        taken.push(range.start..cut);
+    fn split(&mut self, rows: Rows) {
+        self.batch_rows = (rows.len() / 2).max(1);
+        rows.into_ranges().into_iter().rev().for_each(|range| self.ranges.push_front(range));
     }
-    taken
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn batches_are_cut_across_ranges() {
-        let mut ranges = VecDeque::from([0..5, 10..12, 20..30]);
-        assert_eq!(take_rows(&mut ranges, 6), [0..5, 10..11]);
-        assert_eq!(take_rows(&mut ranges, 6), [11..12, 20..25]);
-        assert_eq!(take_rows(&mut ranges, 6), [25..30]);
-        assert!(take_rows(&mut ranges, 6).is_empty());
+    fn read(&self, columns: &[usize], rows: &Rows) -> Result<Vec<ArrayRef>> {
+        let column = |position: &usize| self.columns.get(*position).ok_or_else(|| Error::invalid_argument("a column that the scan does not have"));
+        columns.iter().map(|position| column(position)?.read(rows.ranges())).collect()
     }
 }

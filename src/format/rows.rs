@@ -1,0 +1,118 @@
+//! Rows that are read together.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use arrow::buffer::BooleanBuffer;
+use arrow::util::bit_iterator::BitSliceIterator;
+
+use super::codec::BLOCK;
+
+/// Ranges of rows of a morsel, ascending.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Rows {
+    ranges: Vec<Range<usize>>,
+    len: usize,
+}
+
+impl Rows {
+    /// These ranges, which ascend and do not overlap.
+    pub(crate) fn new(ranges: Vec<Range<usize>>) -> Self {
+        let len = ranges.iter().map(ExactSizeIterator::len).sum();
+        Self { ranges, len }
+    }
+
+    /// Takes up to `limit` rows off the front of `rest`.
+    pub(crate) fn take(rest: &mut VecDeque<Range<usize>>, limit: usize) -> Self {
+        let mut taken = Vec::new();
+        let mut missing = limit;
+        while missing > 0 {
+            let Some(range) = rest.pop_front() else { break };
+            let cut = range.end.min(range.start + missing);
+            if cut < range.end {
+                rest.push_front(cut..range.end);
+            }
+            missing -= cut - range.start;
+            taken.push(range.start..cut);
+        }
+        Self::new(taken)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(crate) fn ranges(&self) -> &[Range<usize>] {
+        &self.ranges
+    }
+
+    pub(crate) fn into_ranges(self) -> Vec<Range<usize>> {
+        self.ranges
+    }
+
+    /// The blocks that have a row that is kept, and which of their rows are. Blocks are what pages decode as a whole, so this is what is read
+    /// if only the kept rows are wanted; `keep` has a bit per row.
+    #[must_use]
+    pub fn blocks_with(&self, keep: &BooleanBuffer) -> (Self, BooleanBuffer) {
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        let mut kept = arrow::array::BooleanBufferBuilder::new(0);
+        let mut bit = 0;
+        for range in &self.ranges {
+            let mut at = range.start;
+            while at < range.end {
+                let end = range.end.min((at / BLOCK + 1) * BLOCK);
+                let bits = keep.slice(bit, end - at);
+                if BitSliceIterator::new(bits.values(), bits.offset(), bits.len()).next().is_some() {
+                    kept.append_buffer(&bits);
+                    match ranges.last_mut() {
+                        Some(last) if last.end == at => last.end = end,
+                        _ => ranges.push(at..end),
+                    }
+                }
+                bit += end - at;
+                at = end;
+            }
+        }
+        (Self::new(ranges), kept.finish())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_are_cut_across_ranges() {
+        let mut rest = VecDeque::from([0..5, 10..12, 20..30]);
+        let mut take = || Rows::take(&mut rest, 6).into_ranges();
+        assert_eq!(take(), [0..5, 10..11]);
+        assert_eq!(take(), [11..12, 20..25]);
+        assert_eq!(take(), [25..30]);
+        assert!(take().is_empty());
+    }
+
+    #[test]
+    fn only_blocks_with_a_kept_row_are_read() {
+        let rows = Rows::new(vec![100..2000, 2048..5000]);
+        let keep_at = |wanted: &[usize]| {
+            let all = rows.ranges().iter().flat_map(Clone::clone);
+            let keep: BooleanBuffer = all.map(|row| wanted.contains(&row)).collect();
+            let (blocks, kept) = rows.blocks_with(&keep);
+            let read: Vec<usize> = blocks.ranges().iter().flat_map(Clone::clone).collect();
+            assert_eq!(read.len(), kept.len());
+            let found: Vec<usize> = read.iter().zip(&kept).filter(|(_, kept)| *kept).map(|(row, _)| *row).collect();
+            assert_eq!(found, wanted);
+            blocks.into_ranges()
+        };
+        assert_eq!(keep_at(&[100]), vec![100..1024]);
+        assert_eq!(keep_at(&[1023, 1024]), vec![100..2000]);
+        assert_eq!(keep_at(&[1999, 2048, 4999]), [1024..2000, 2048..3072, 4096..5000]);
+        assert!(keep_at(&[]).is_empty());
+    }
+}
