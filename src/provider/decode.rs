@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch};
-use arrow::compute::BatchCoalescer;
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
+use arrow::compute::{BatchCoalescer, filter_record_batch};
 use arrow::datatypes::{DataType, Schema};
 use datafusion::error::Result;
 use datafusion::physical_plan::metrics::Time;
@@ -66,7 +66,7 @@ impl BatchDecoder {
             };
             match passed {
                 Ok(None) => {}
-                Ok(Some(batch)) => output.push(batch)?,
+                Ok(Some((batch, mask))) => output.push(batch, mask)?,
                 Err(Fault::Format(error)) if error.is_splittable() && rows.len() > 1 => self.morsel.split(rows),
                 Err(Fault::Format(error)) => return Err(self.reader.fault(error)),
                 Err(Fault::Engine(error)) => return Err(error),
@@ -74,16 +74,16 @@ impl BatchDecoder {
         }
     }
 
-    /// The columns of the projection, of the rows that pass.
-    fn passed(&mut self, filter: &mut MorselFilter, rows: &Rows) -> Result<Option<RecordBatch>, Fault> {
+    /// The columns of the projection, and which of their rows pass if not all.
+    fn passed(&mut self, filter: &mut MorselFilter, rows: &Rows) -> Result<Option<(RecordBatch, Option<BooleanArray>)>, Fault> {
         let mut selection = filter.select(self.morsel.as_ref(), rows)?;
         if selection.count == 0 {
             self.row_numbers(rows.len())?;
             return Ok(None);
         }
         let batch = selection.batch(self.morsel.as_ref(), &self.projector.columns, &self.projector.file_schema)?;
-        let numbers = self.row_numbers(rows.len())?.map(|numbers| selection.filter(numbers)).transpose()?;
-        Ok(Some(self.projector.input(batch, numbers)?))
+        let numbers = self.row_numbers(rows.len())?.map(|numbers| selection.shorten(numbers)).transpose()?;
+        Ok(Some((self.projector.input(batch, numbers)?, selection.mask())))
     }
 
     fn row_numbers(&mut self, count: usize) -> Result<Option<ArrayRef>> {
@@ -109,10 +109,12 @@ impl FilteredOutput {
         Self { filter, coalescer, ready: None }
     }
 
-    fn push(&mut self, batch: RecordBatch) -> Result<()> {
-        match &mut self.coalescer {
-            Some(coalescer) => coalescer.push_batch(batch)?,
-            None => self.ready = Some(batch),
+    fn push(&mut self, batch: RecordBatch, mask: Option<BooleanArray>) -> Result<()> {
+        match (&mut self.coalescer, mask) {
+            (Some(coalescer), Some(mask)) => coalescer.push_batch_with_filter(batch, &mask)?,
+            (Some(coalescer), None) => coalescer.push_batch(batch)?,
+            (None, Some(mask)) => self.ready = Some(filter_record_batch(&batch, &mask)?),
+            (None, None) => self.ready = Some(batch),
         }
         Ok(())
     }

@@ -112,7 +112,7 @@ impl PreparedFile {
         let schema = open.meta.schema().map_err(|error| reader.fault(error))?;
         let mut projected = Projected::new(&context, &projection, &schema, output)?;
         let filter = match predicate.as_ref().filter(|_| context.options.pushdown_filters) {
-            Some(predicate) => match RowFilter::new(&context, predicate, &schema, &mut projected.scan)? {
+            Some(predicate) => match RowFilter::plan(&context, predicate, &schema, &mut projected.scan)? {
                 Filtering::All => None,
                 Filtering::Some(filter) => Some(Arc::new(filter)),
                 Filtering::None => return Ok(None),

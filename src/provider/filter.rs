@@ -6,9 +6,14 @@ use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOption
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::{FilterBuilder, FilterPredicate};
 use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::ScalarValue;
 use datafusion::common::cast::as_boolean_array;
+use datafusion::common::tree_node::TreeNode;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::{DynamicFilterTracking, PhysicalExpr, split_conjunction};
+use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
+use datafusion::physical_plan::joins::HashTableLookupExpr;
 
 use super::adapt::adapt;
 use super::file::{ScanContext, is_never_true};
@@ -17,10 +22,8 @@ use crate::format;
 use crate::format::rows::Rows;
 use crate::format::scan::Morsel;
 
-/// Rows after which an optional conjunct has to show what it is worth ...
-const TRIAL_ROWS: usize = 16 << 10;
-/// ... by keeping less than this many of ten.
-const WORTH: usize = 8;
+/// When no more than one row in so many is left, the columns are made as short, and of the others only blocks with rows that are left are decoded.
+const SPARSE: usize = 5;
 
 /// A part of the predicate that every row has to pass.
 #[derive(Debug)]
@@ -38,6 +41,8 @@ struct Conjunct {
 #[derive(Debug)]
 pub(super) struct RowFilter {
     conjuncts: Vec<Conjunct>,
+    /// The first columns of the scan are those of the output.
+    output_columns: usize,
 }
 
 /// The columns that a scan reads, by their positions.
@@ -59,7 +64,8 @@ pub(super) enum Filtering {
 
 impl RowFilter {
     /// `predicate` is about the table; the columns that it needs are added to those of the scan.
-    pub(super) fn new(context: &ScanContext, predicate: &Arc<dyn PhysicalExpr>, file: &Schema, scan: &mut ScanColumns) -> Result<Filtering> {
+    pub(super) fn plan(context: &ScanContext, predicate: &Arc<dyn PhysicalExpr>, file: &Schema, scan: &mut ScanColumns) -> Result<Filtering> {
+        let output_columns = scan.file_columns.len();
         let mut conjuncts = Vec::new();
         for conjunct in split_conjunction(predicate) {
             let is_optional = DynamicFilterTracking::classify(conjunct).contains_dynamic_filter();
@@ -74,13 +80,16 @@ impl RowFilter {
                 }
             }
         }
-        Ok(if conjuncts.is_empty() { Filtering::All } else { Filtering::Some(Self { conjuncts }) })
+        Ok(if conjuncts.is_empty() { Filtering::All } else { Filtering::Some(Self { conjuncts, output_columns }) })
+    }
+
+    /// Whether a column of the scan is used after this conjunct.
+    fn is_needed_after(&self, index: usize, position: usize) -> bool {
+        position < self.output_columns || self.conjuncts[index + 1..].iter().any(|conjunct| conjunct.columns.contains(&position))
     }
 }
 
 fn is_always_true(predicate: &Arc<dyn PhysicalExpr>) -> bool {
-    use datafusion::common::ScalarValue;
-    use datafusion::physical_expr::expressions::Literal;
     predicate.downcast_ref::<Literal>().is_some_and(|literal| *literal.value() == ScalarValue::Boolean(Some(true)))
 }
 
@@ -107,38 +116,42 @@ impl ScanColumns {
 #[derive(Debug)]
 pub(super) struct MorselFilter {
     filter: Arc<RowFilter>,
-    /// Of each conjunct, the rows that it was shown and those that it kept.
-    counts: Vec<(usize, usize)>,
+    /// Of each conjunct, whether this morsel does without it.
+    skipped: Vec<bool>,
     metrics: FileMetrics,
 }
 
 impl MorselFilter {
     pub(super) fn new(filter: Arc<RowFilter>, metrics: FileMetrics) -> Self {
-        Self { counts: vec![(0, 0); filter.conjuncts.len()], filter, metrics }
+        Self { skipped: filter.conjuncts.iter().map(is_too_dear).collect(), filter, metrics }
     }
 
     /// The rows that pass, or the error of the format or the engine that stopped it.
     pub(super) fn select(&mut self, morsel: &dyn Morsel, rows: &Rows) -> Result<Selection, Fault> {
         let mut selection = Selection::all(rows, morsel.schema().fields().len());
-        for (conjunct, (seen, kept)) in self.filter.conjuncts.iter().zip(&mut self.counts) {
+        for (index, conjunct) in self.filter.conjuncts.iter().enumerate() {
             if selection.count == 0 {
                 break;
             }
-            if conjunct.is_optional && *seen >= TRIAL_ROWS && *kept * 10 >= *seen * WORTH {
+            if self.skipped[index] {
                 continue;
             }
             let batch = selection.batch(morsel, &conjunct.columns, &conjunct.schema)?;
             let timer = self.metrics.row_pushdown_eval_time.timer();
             let keep = evaluate(&conjunct.expr, &batch)?;
             drop(timer);
-            *seen += selection.count;
-            selection.narrow(&keep)?;
-            *kept += selection.count;
+            selection.narrow(&keep, |position| self.filter.is_needed_after(index, position))?;
         }
         self.metrics.pushdown_rows_matched.add(selection.count);
         self.metrics.pushdown_rows_pruned.add(rows.len() - selection.count);
         Ok(selection)
     }
+}
+
+/// Whether looking at a row costs as much as what it saves: a join that looks rows up in its own table does just that next.
+fn is_too_dear(conjunct: &Conjunct) -> bool {
+    let looks_up = |expr: &Arc<dyn PhysicalExpr>| Ok(expr.downcast_ref::<HashTableLookupExpr>().is_some());
+    conjunct.is_optional && snapshot_physical_expr(Arc::clone(&conjunct.expr)).and_then(|now| now.exists(looks_up)).unwrap_or(true)
 }
 
 /// Which rows pass; null is no.
@@ -177,20 +190,26 @@ impl From<arrow::error::ArrowError> for Fault {
 }
 
 /// Rows of a morsel that have passed so far, and what has been read of them.
+///
+/// While many are left, columns are read as a whole and a mask says which rows are left: to shorten a column costs more than to evaluate it
+/// whole. When few are left, columns are shortened and the mask is gone.
 #[derive(Debug)]
 pub(super) struct Selection {
     /// All rows that were taken.
     rows: Rows,
     /// How many have passed.
     pub(super) count: usize,
-    passed: Option<Passed>,
-    /// By position in the scan, the columns that have been read, of the rows that have passed.
+    /// Which of them, of the rows that columns have; all without it.
+    mask: Option<BooleanBuffer>,
+    sparse: Option<Sparse>,
+    /// By position in the scan, the columns that have been read.
     held: Vec<Option<ArrayRef>>,
 }
 
-/// Which rows have passed, if not all.
+/// The rows that columns have been shortened to.
 #[derive(Debug)]
-struct Passed {
+struct Sparse {
+    count: usize,
     /// A bit for each row that was taken.
     keep: BooleanBuffer,
     /// What has to be read to have them all, and what to take of that.
@@ -200,18 +219,22 @@ struct Passed {
 
 impl Selection {
     fn all(rows: &Rows, columns: usize) -> Self {
-        Self { rows: rows.clone(), count: rows.len(), passed: None, held: vec![None; columns] }
+        Self { rows: rows.clone(), count: rows.len(), mask: None, sparse: None, held: vec![None; columns] }
     }
 
-    /// A column of the rows that have passed.
+    /// Which rows of [`Self::batch`] have passed; all without it.
+    pub(super) fn mask(&self) -> Option<BooleanArray> {
+        self.mask.clone().map(BooleanArray::from)
+    }
+
     fn column(&mut self, morsel: &dyn Morsel, position: usize) -> Result<ArrayRef, Fault> {
         if let Some(Some(array)) = self.held.get(position) {
             return Ok(Arc::clone(array));
         }
         let read = |rows: &Rows| morsel.read(&[position], rows)?.pop().ok_or_else(|| format::Error::invalid_argument("a column was not read"));
-        let array = match &self.passed {
+        let array = match &self.sparse {
             None => read(&self.rows)?,
-            Some(passed) => passed.in_blocks.filter(&read(&passed.blocks)?)?,
+            Some(sparse) => sparse.in_blocks.filter(&read(&sparse.blocks)?)?,
         };
         if let Some(held) = self.held.get_mut(position) {
             *held = Some(Arc::clone(&array));
@@ -219,41 +242,50 @@ impl Selection {
         Ok(array)
     }
 
-    /// Columns of the rows that have passed.
+    /// Columns of the rows that have passed, and of those that the mask excludes.
     pub(super) fn batch(&mut self, morsel: &dyn Morsel, columns: &[usize], schema: &SchemaRef) -> Result<RecordBatch, Fault> {
         let arrays = columns.iter().map(|position| self.column(morsel, *position)).collect::<Result<Vec<_>, _>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(self.count));
+        let rows = self.sparse.as_ref().map_or(self.rows.len(), |sparse| sparse.count);
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options)?)
     }
 
-    /// What is left of an array with a slot for each row that was taken.
-    pub(super) fn filter(&self, array: ArrayRef) -> Result<ArrayRef, Fault> {
-        match &self.passed {
+    /// The slots of [`Self::batch`], out of an array with a slot for each row that was taken.
+    pub(super) fn shorten(&self, array: ArrayRef) -> Result<ArrayRef, Fault> {
+        match &self.sparse {
             None => Ok(array),
-            Some(passed) => Ok(arrow::compute::filter(&array, &BooleanArray::from(passed.keep.clone()))?),
+            Some(sparse) => Ok(arrow::compute::filter(&array, &BooleanArray::from(sparse.keep.clone()))?),
         }
     }
 
-    /// Leaves those of the rows that have a bit in `keep`.
-    fn narrow(&mut self, keep: &BooleanBuffer) -> Result<(), Fault> {
-        let count = keep.count_set_bits();
-        if count == self.count {
-            return Ok(());
-        }
-        self.count = count;
-        if count == 0 {
-            return Ok(());
-        }
-        let filter = predicate(keep);
-        for held in self.held.iter_mut().flatten() {
-            *held = filter.filter(held)?;
-        }
-        let keep = match &self.passed {
+    /// Leaves those of the rows of [`Self::batch`] that have a bit in `keep`.
+    fn narrow(&mut self, keep: &BooleanBuffer, is_needed: impl Fn(usize) -> bool) -> Result<(), Fault> {
+        let keep = match &self.mask {
+            Some(mask) => mask & keep,
             None => keep.clone(),
-            Some(passed) => among(&passed.keep, keep),
+        };
+        self.count = keep.count_set_bits();
+        self.mask = (self.count < keep.len()).then_some(keep);
+        match self.mask.take() {
+            Some(mask) if self.count > 0 && self.count <= mask.len() / SPARSE => self.make_sparse(&mask, is_needed),
+            mask => {
+                self.mask = mask;
+                Ok(())
+            }
+        }
+    }
+
+    fn make_sparse(&mut self, mask: &BooleanBuffer, is_needed: impl Fn(usize) -> bool) -> Result<(), Fault> {
+        let filter = predicate(mask);
+        for (position, held) in self.held.iter_mut().enumerate() {
+            *held = held.take().filter(|_| is_needed(position)).map(|array| filter.filter(&array)).transpose()?;
+        }
+        let keep = match &self.sparse {
+            None => mask.clone(),
+            Some(sparse) => among(&sparse.keep, mask),
         };
         let (blocks, bits) = self.rows.blocks_with(&keep);
-        self.passed = Some(Passed { keep, blocks, in_blocks: predicate(&bits) });
+        self.sparse = Some(Sparse { count: self.count, keep, blocks, in_blocks: predicate(&bits) });
         Ok(())
     }
 }
