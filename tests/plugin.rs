@@ -438,6 +438,51 @@ async fn plans_look_as_they_do_over_parquet() {
     }
 }
 
+/// Of all kinds of columns, at every density of the rows that pass, with what only a scan can count: rows, limits, numbers of rows.
+#[tokio::test]
+async fn a_filter_in_the_scan_gives_what_a_filter_above_it_gives() {
+    let session = Session::new();
+    let columns = "value AS id, value % 1000 AS n, concat('a long prefix ', value % 13) AS s, [value, NULL, value * 2] AS l, {a: value, b: [value]} AS st, \
+                   arrow_cast(concat('key ', value % 5), 'Dictionary(Int32, Utf8)') AS d, CASE WHEN value % 3 = 0 THEN NULL ELSE value / 7.0 END AS f";
+    session.sql(&format!("COPY (SELECT {columns} FROM range(20000)) TO '{{}}x.fermion' OPTIONS (stripe_rows 7000, page_rows 3000)")).await;
+    for (table, option) in [("scan", true), ("above", false)] {
+        let create = format!("CREATE EXTERNAL TABLE {table} STORED AS FERMION LOCATION '{{}}x.fermion' OPTIONS (pushdown_filters {option})");
+        session.sql(&create).await;
+    }
+    let filters = [
+        "n = 7",
+        "n < 500 AND s LIKE '%1'",
+        "n % 2 = 0 AND f IS NOT NULL AND id % 100 < 3",
+        "n < 990",
+        "s LIKE '%prefix 1%' AND n % 11 = 0",
+        "d = 'key 3' AND n > 10",
+        "id BETWEEN 6990 AND 7010",
+        "n > 2000",
+        "id % 1024 = 5 AND 100 / (id % 1024 - 4) = 100",
+        "st['a'] = 77 OR array_has(l, 500)",
+    ];
+    for filter in filters {
+        let queries = [
+            format!("SELECT * FROM {{t}} WHERE {filter} ORDER BY id"),
+            format!("SELECT l, st, d FROM {{t}} WHERE {filter} ORDER BY id"),
+            format!("SELECT count(*), count(f), min(s) FROM {{t}} WHERE {filter}"),
+            format!("SELECT count(*) FROM (SELECT s FROM {{t}} WHERE {filter} LIMIT 17)"),
+            format!("SELECT n, id FROM {{t}} WHERE {filter} ORDER BY n DESC, id LIMIT 3"),
+        ];
+        for query in queries {
+            let above = session.rows(&query.replace("{t}", "above")).await;
+            assert_eq!(session.rows(&query.replace("{t}", "scan")).await, above, "{query}");
+        }
+    }
+    // Numbers of rows, which the engine cannot give above a filter.
+    let numbered = session.rows("SELECT file_row_index() - id, s FROM scan WHERE n % 9 = 7 AND n < 300 ORDER BY id").await;
+    assert_eq!(numbered, session.rows("SELECT 0, s FROM above WHERE n % 9 = 7 AND n < 300 ORDER BY id").await);
+    let plan = session.explain("SELECT id FROM scan WHERE n = 7").await;
+    assert!(!plan.contains("FilterExec"), "{plan}");
+    let metrics = session.metrics("SELECT s FROM scan WHERE n = 7").await;
+    assert_eq!((metrics.rows, metrics.count(metrics::PUSHDOWN_ROWS_MATCHED), metrics.count(metrics::PUSHDOWN_ROWS_PRUNED)), (20, 20, 19_980));
+}
+
 #[tokio::test]
 async fn a_statement_that_fails_leaves_no_file() {
     let session = Session::new();

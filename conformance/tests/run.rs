@@ -8,7 +8,7 @@ use datafusion_sqllogictest::{DFColumnType, df_value_validator, value_normalizer
 use sqllogictest::{Location, MakeConnection, Record, RecordOutput, Runner, parse_file, strict_column_validator};
 
 use crate::compare::{Verdict, compare};
-use crate::known::known_reason;
+use crate::known::{SOMETIMES, known_reason};
 use crate::report::Tally;
 use crate::rewrite::rewrite;
 use crate::session::Session;
@@ -121,6 +121,7 @@ async fn run_again(file: &SuiteFile, mode: Mode, baseline: &[Baseline]) -> Resul
 fn count(tally: &mut Tally, location: &Location, text: &str, verdict: Verdict) {
     let counter = match (verdict, known_reason(&tally.file, tally.mode, location.line())) {
         (Verdict::Equal, None) => &mut tally.equal,
+        (Verdict::Equal, Some(reason)) if reason.starts_with(SOMETIMES) => &mut tally.equal,
         (Verdict::Plan { same: true }, _) => &mut tally.same_plans,
         (Verdict::Plan { same: false }, _) => &mut tally.other_plans,
         (Verdict::Different(_), Some(_)) => &mut tally.known,

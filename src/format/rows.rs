@@ -6,7 +6,8 @@ use std::ops::Range;
 use arrow::buffer::BooleanBuffer;
 use arrow::util::bit_iterator::BitSliceIterator;
 
-use super::codec::BLOCK;
+/// Rows of a block: FRAME packs, DELTA restarts, and everything decodes in blocks.
+pub(crate) const BLOCK: usize = 1024;
 
 /// Ranges of rows of a morsel, ascending.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -31,6 +31,7 @@ use std::ops::Range;
 
 use arrow::buffer::NullBuffer;
 
+use super::rows::BLOCK;
 use super::{Error, Result};
 use choose::Context;
 use node::{EncodedNode, Parts};
@@ -39,9 +40,6 @@ use sample::{Cost, Sample};
 pub(crate) use node::Node;
 pub use node::{BufferInfo, COUNT_MAX, Encoded, EncodingTree};
 pub use values::{Decoded, Output, PType, Values};
-
-/// Values of a block: FRAME packs, DELTA restarts, and everything decodes in blocks.
-pub(crate) const BLOCK: usize = 1024;
 
 macro_rules! encodings {
     ($($(#[$doc:meta])* $Name:ident = $id:literal, $name:literal, $implementation:expr;)*) => {
