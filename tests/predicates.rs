@@ -46,6 +46,13 @@ fn table(rng: &mut StdRng) -> RecordBatch {
         ("u", Arc::new(UInt64Array::from_iter(ints(rng).into_iter().map(|v| v.map(|v| u64::MAX - v.unsigned_abs()))))),
         ("f", Arc::new(Float64Array::from_iter(ints(rng).into_iter().map(|v| v.map(float))))),
         ("s", Arc::new(StringArray::from_iter(ints(rng).into_iter().map(|v| v.map(text))))),
+        // Few values, so that pages store codes of them.
+        (
+            "k",
+            Arc::new(StringViewArray::from_iter(
+                ints(rng).into_iter().map(|v| v.map(|v| ["", "ab", "a value beyond twelve bytes", "b"][(v % 4) as usize])),
+            )),
+        ),
         ("b", Arc::new(BooleanArray::from_iter(ints(rng).into_iter().map(|v| v.map(|v| v % 1000 < 500))))),
         ("d", Arc::new(Date32Array::from_iter(ints(rng).into_iter().map(|v| v.map(as_i32))))),
         ("t", Arc::new(TimestampMicrosecondArray::from_iter(ints(rng).into_iter().map(|v| v.map(|v| v * 1_000_000_007))))),
@@ -59,7 +66,7 @@ fn table(rng: &mut StdRng) -> RecordBatch {
         ),
     ];
     let fields: Vec<Field> = columns.iter().map(|(name, array)| Field::new(*name, array.data_type().clone(), true)).collect();
-    assert_eq!(fields[7].data_type(), &DataType::Timestamp(TimeUnit::Microsecond, None));
+    assert_eq!(fields[8].data_type(), &DataType::Timestamp(TimeUnit::Microsecond, None));
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.into_iter().map(|(_, array)| array).collect()).unwrap()
 }
 
@@ -75,6 +82,7 @@ fn literal(column: &str, rng: &mut StdRng) -> String {
             1 => format!("'{v}'"),
             _ => ["''", "'日本4'", "'Supplier#'", "'日'", "'~'"].choose(rng).unwrap().to_string(),
         },
+        "k" => ["'ab'", "'b'", "''", "'a value beyond twelve bytes'", "'c'"].choose(rng).unwrap().to_string(),
         "b" => ["true", "false"].choose(rng).unwrap().to_string(),
         "d" => format!("arrow_cast({}, 'Date32')", v.clamp(0, 6000)),
         "t" => format!("arrow_cast({}, 'Timestamp(Microsecond, None)')", v * 1_000_000_007),
@@ -92,7 +100,7 @@ fn predicate(rng: &mut StdRng, depth: usize) -> String {
             _ => format!("({a}) OR ({b})"),
         };
     }
-    let column = *["i", "n", "u", "f", "s", "b", "d", "t", "m"].choose(rng).unwrap();
+    let column = *["i", "n", "u", "f", "s", "k", "k", "b", "d", "t", "m"].choose(rng).unwrap();
     let (a, b) = (literal(column, rng), literal(column, rng));
     match rng.random_range(0..12) {
         0 => format!("{column} IS NULL"),
@@ -101,6 +109,9 @@ fn predicate(rng: &mut StdRng, depth: usize) -> String {
         3 => format!("{column} NOT IN ({a}, {b})"),
         4 => format!("{column} BETWEEN {a} AND {b}"),
         5 => format!("{column} IS DISTINCT FROM {a}"),
+        6 if column == "k" => format!("coalesce(k, {a}) = {b}"),
+        7 if column == "k" => "CASE WHEN k IS NULL THEN true ELSE length(k) > 2 END".to_owned(),
+        8 if column == "k" => "k LIKE '%b%'".to_owned(),
         6 if column == "s" => "s LIKE 'Supplier#00000%'".to_owned(),
         6 if column == "s" => "s NOT LIKE '日本1%'".to_owned(),
         6 if column == "i" => "i = n".to_owned(),

@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array};
+use arrow::buffer::NullBuffer;
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 
@@ -135,6 +136,26 @@ pub trait Scan: Send + fmt::Debug {
     fn step(&mut self, answer: Answer) -> Result<Step>;
 }
 
+/// A column as codes.
+#[derive(Debug, Clone)]
+pub struct Coded {
+    /// Consecutive rows, in the order of the file.
+    pub parts: Vec<CodedPart>,
+    /// Which rows are null; their codes mean nothing.
+    pub nulls: Option<NullBuffer>,
+}
+
+/// Rows whose codes stand for the same values.
+#[derive(Debug, Clone)]
+pub struct CodedPart {
+    /// Tells the values of one part from those of another, within a morsel and a column: parts of the same page have the same.
+    pub page: usize,
+    /// What the codes stand for, of the column's type.
+    pub values: ArrayRef,
+    /// An index into `values` for each row.
+    pub codes: Vec<u32>,
+}
+
 /// Loaded rows, to be decoded without any IO.
 pub trait Morsel: Send + fmt::Debug {
     /// How many rows are left to decode.
@@ -151,6 +172,10 @@ pub trait Morsel: Send + fmt::Debug {
 
     /// Columns of the scan, by their positions in it, for some of the rows that were taken last. Any column may be read any number of times.
     fn read(&self, columns: &[usize], rows: &Rows) -> Result<Vec<ArrayRef>>;
+
+    /// One column, of some of the rows that were taken last, as codes of the few values that are stored for them: no more than `most` in each
+    /// part. `None` where they are not stored so.
+    fn coded(&self, column: usize, rows: &Rows, most: usize) -> Result<Option<Coded>>;
 
     /// The next batch of all columns, or `None` after the last.
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {

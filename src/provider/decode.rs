@@ -9,9 +9,10 @@ use datafusion::error::Result;
 use datafusion::physical_plan::metrics::Time;
 
 use super::file::BatchProjector;
-use super::filter::{Fault, MorselFilter};
+use super::filter::MorselFilter;
 use super::io::ObjectReader;
 use super::rows::RowNumbers;
+use super::selection::Fault;
 use crate::format::rows::Rows;
 use crate::format::scan::Morsel;
 

@@ -2,28 +2,27 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
-use arrow::buffer::{BooleanBuffer, NullBuffer};
-use arrow::compute::{FilterBuilder, FilterPredicate};
+use arrow::array::{Array, ArrayRef, BooleanBufferBuilder, RecordBatch, new_null_array};
+use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::common::cast::as_boolean_array;
 use datafusion::common::tree_node::TreeNode;
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::{DynamicFilterTracking, PhysicalExpr, split_conjunction};
-use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
+use datafusion::physical_expr_common::physical_expr::{is_volatile, snapshot_physical_expr};
 use datafusion::physical_plan::joins::HashTableLookupExpr;
 
 use super::adapt::adapt;
 use super::file::{ScanContext, is_never_true};
 use super::metrics::FileMetrics;
-use crate::format;
+use super::selection::{Fault, Selection};
 use crate::format::rows::Rows;
-use crate::format::scan::Morsel;
+use crate::format::scan::{Coded, CodedPart, Morsel};
 
-/// When no more than one row in so many is left, the columns are made as short, and of the others only blocks with rows that are left are decoded.
-const SPARSE: usize = 5;
+/// A conjunct is evaluated once for each value when rows are at least so many times as many.
+const VALUES_PART: usize = 2;
 
 /// A part of the predicate that every row has to pass.
 #[derive(Debug)]
@@ -33,8 +32,10 @@ struct Conjunct {
     schema: SchemaRef,
     /// The columns of `schema`, by their positions in the scan.
     columns: Vec<usize>,
-    /// Only saves work: a join or a sort will drop the rows itself.
+    /// Only saves work: a join or a sort will drop the rows itself. It may say more the next time it is evaluated.
     is_optional: bool,
+    /// Says the same of two rows with the same value, so that it can be asked once for each value instead of for each row.
+    is_by_value: bool,
 }
 
 /// The predicate of a scan in terms of one file.
@@ -76,7 +77,8 @@ impl RowFilter {
                 }
                 if !is_always_true(&expr) {
                     let columns = scan.positions(&adapted.file_columns, &adapted.schema);
-                    conjuncts.push(Conjunct { expr, schema: Arc::clone(&adapted.schema), columns, is_optional });
+                    let is_by_value = columns.len() == 1 && !is_volatile(&expr);
+                    conjuncts.push(Conjunct { expr, schema: Arc::clone(&adapted.schema), columns, is_optional, is_by_value });
                 }
             }
         }
@@ -118,34 +120,95 @@ pub(super) struct MorselFilter {
     filter: Arc<RowFilter>,
     /// Of each conjunct, whether this morsel does without it.
     skipped: Vec<bool>,
+    /// Of each conjunct, what it says of the values of the page that it was last asked about.
+    verdicts: Vec<Option<Verdicts>>,
     metrics: FileMetrics,
+}
+
+/// What a conjunct says of the values that the codes of a page stand for.
+#[derive(Debug)]
+struct Verdicts {
+    page: usize,
+    keep: BooleanBuffer,
 }
 
 impl MorselFilter {
     pub(super) fn new(filter: Arc<RowFilter>, metrics: FileMetrics) -> Self {
-        Self { skipped: filter.conjuncts.iter().map(is_too_dear).collect(), filter, metrics }
+        let skipped: Vec<bool> = filter.conjuncts.iter().map(is_too_dear).collect();
+        Self { verdicts: skipped.iter().map(|_| None).collect(), skipped, filter, metrics }
     }
 
     /// The rows that pass, or the error of the format or the engine that stopped it.
     pub(super) fn select(&mut self, morsel: &dyn Morsel, rows: &Rows) -> Result<Selection, Fault> {
         let mut selection = Selection::all(rows, morsel.schema().fields().len());
-        for (index, conjunct) in self.filter.conjuncts.iter().enumerate() {
+        let filter = Arc::clone(&self.filter);
+        for (index, conjunct) in filter.conjuncts.iter().enumerate() {
             if selection.count == 0 {
                 break;
             }
             if self.skipped[index] {
                 continue;
             }
-            let batch = selection.batch(morsel, &conjunct.columns, &conjunct.schema)?;
-            let timer = self.metrics.row_pushdown_eval_time.timer();
-            let keep = evaluate(&conjunct.expr, &batch)?;
-            drop(timer);
-            selection.narrow(&keep, |position| self.filter.is_needed_after(index, position))?;
+            let keep = match self.keep_by_value(index, conjunct, &selection, morsel)? {
+                Some(keep) => keep,
+                None => self.keep_by_row(conjunct, &mut selection, morsel)?,
+            };
+            selection.narrow(&keep, |position| filter.is_needed_after(index, position))?;
         }
         self.metrics.pushdown_rows_matched.add(selection.count);
         self.metrics.pushdown_rows_pruned.add(rows.len() - selection.count);
         Ok(selection)
     }
+}
+
+impl MorselFilter {
+    fn keep_by_row(&self, conjunct: &Conjunct, selection: &mut Selection, morsel: &dyn Morsel) -> Result<BooleanBuffer, Fault> {
+        let batch = selection.batch(morsel, &conjunct.columns, &conjunct.schema)?;
+        let _timer = self.metrics.row_pushdown_eval_time.timer();
+        Ok(evaluate(&conjunct.expr, &batch)?)
+    }
+
+    /// Evaluates a conjunct once for each value that a page stores, where its column has not been read anyway and is stored as codes of few values.
+    fn keep_by_value(
+        &mut self,
+        index: usize,
+        conjunct: &Conjunct,
+        selection: &Selection,
+        morsel: &dyn Morsel,
+    ) -> Result<Option<BooleanBuffer>, Fault> {
+        let (true, [position]) = (conjunct.is_by_value, conjunct.columns.as_slice()) else { return Ok(None) };
+        let Some(rows) = selection.unread(*position) else { return Ok(None) };
+        let Some(Coded { parts, nulls }) = morsel.coded(*position, rows, rows.len() / VALUES_PART)? else { return Ok(None) };
+        let time = self.metrics.row_pushdown_eval_time.clone();
+        let _timer = time.timer();
+        let mut keep = BooleanBufferBuilder::new(rows.len());
+        for part in parts {
+            // An error may be about a value that no row has that is left. Row by row it will show.
+            let Ok(verdicts) = self.verdicts(index, conjunct, &part) else { return Ok(None) };
+            keep.append_buffer(&BooleanBuffer::collect_bool(part.codes.len(), |row| verdicts.value(part.codes[row] as usize)));
+        }
+        let keep = keep.finish();
+        let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) else { return Ok(Some(keep)) };
+        let null = new_null_array(conjunct.schema.field(0).data_type(), 1);
+        let Ok(passed) = evaluate_column(conjunct, null) else { return Ok(None) };
+        Ok(Some(if passed.value(0) { &keep | &!nulls.inner() } else { &keep & nulls.inner() }))
+    }
+
+    fn verdicts(&mut self, index: usize, conjunct: &Conjunct, part: &CodedPart) -> Result<BooleanBuffer> {
+        match &self.verdicts[index] {
+            Some(known) if known.page == part.page => Ok(known.keep.clone()),
+            _ => {
+                let keep = evaluate_column(conjunct, Arc::clone(&part.values))?;
+                self.verdicts[index] = (!conjunct.is_optional).then(|| Verdicts { page: part.page, keep: keep.clone() });
+                Ok(keep)
+            }
+        }
+    }
+}
+
+/// Which values of its only column a conjunct lets pass.
+fn evaluate_column(conjunct: &Conjunct, values: ArrayRef) -> Result<BooleanBuffer> {
+    evaluate(&conjunct.expr, &RecordBatch::try_new(Arc::clone(&conjunct.schema), vec![values])?)
 }
 
 /// Whether looking at a row costs as much as what it saves: a join that looks rows up in its own table does just that next.
@@ -164,160 +227,14 @@ fn evaluate(expr: &Arc<dyn PhysicalExpr>, batch: &RecordBatch) -> Result<Boolean
     })
 }
 
-/// What stopped the filtering.
-#[derive(Debug)]
-pub(super) enum Fault {
-    Format(format::Error),
-    Engine(DataFusionError),
-}
-
-impl From<format::Error> for Fault {
-    fn from(error: format::Error) -> Self {
-        Self::Format(error)
-    }
-}
-
-impl From<DataFusionError> for Fault {
-    fn from(error: DataFusionError) -> Self {
-        Self::Engine(error)
-    }
-}
-
-impl From<arrow::error::ArrowError> for Fault {
-    fn from(error: arrow::error::ArrowError) -> Self {
-        Self::Engine(error.into())
-    }
-}
-
-/// Rows of a morsel that have passed so far, and what has been read of them.
-///
-/// While many are left, columns are read as a whole and a mask says which rows are left: to shorten a column costs more than to evaluate it
-/// whole. When few are left, columns are shortened and the mask is gone.
-#[derive(Debug)]
-pub(super) struct Selection {
-    /// All rows that were taken.
-    rows: Rows,
-    /// How many have passed.
-    pub(super) count: usize,
-    /// Which of them, of the rows that columns have; all without it.
-    mask: Option<BooleanBuffer>,
-    sparse: Option<Sparse>,
-    /// By position in the scan, the columns that have been read.
-    held: Vec<Option<ArrayRef>>,
-}
-
-/// The rows that columns have been shortened to.
-#[derive(Debug)]
-struct Sparse {
-    count: usize,
-    /// A bit for each row that was taken.
-    keep: BooleanBuffer,
-    /// What has to be read to have them all, and what to take of that.
-    blocks: Rows,
-    in_blocks: FilterPredicate,
-}
-
-impl Selection {
-    fn all(rows: &Rows, columns: usize) -> Self {
-        Self { rows: rows.clone(), count: rows.len(), mask: None, sparse: None, held: vec![None; columns] }
-    }
-
-    /// Which rows of [`Self::batch`] have passed; all without it.
-    pub(super) fn mask(&self) -> Option<BooleanArray> {
-        self.mask.clone().map(BooleanArray::from)
-    }
-
-    fn column(&mut self, morsel: &dyn Morsel, position: usize) -> Result<ArrayRef, Fault> {
-        if let Some(Some(array)) = self.held.get(position) {
-            return Ok(Arc::clone(array));
-        }
-        let read = |rows: &Rows| morsel.read(&[position], rows)?.pop().ok_or_else(|| format::Error::invalid_argument("a column was not read"));
-        let array = match &self.sparse {
-            None => read(&self.rows)?,
-            Some(sparse) => sparse.in_blocks.filter(&read(&sparse.blocks)?)?,
-        };
-        if let Some(held) = self.held.get_mut(position) {
-            *held = Some(Arc::clone(&array));
-        }
-        Ok(array)
-    }
-
-    /// Columns of the rows that have passed, and of those that the mask excludes.
-    pub(super) fn batch(&mut self, morsel: &dyn Morsel, columns: &[usize], schema: &SchemaRef) -> Result<RecordBatch, Fault> {
-        let arrays = columns.iter().map(|position| self.column(morsel, *position)).collect::<Result<Vec<_>, _>>()?;
-        let rows = self.sparse.as_ref().map_or(self.rows.len(), |sparse| sparse.count);
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        Ok(RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options)?)
-    }
-
-    /// The slots of [`Self::batch`], out of an array with a slot for each row that was taken.
-    pub(super) fn shorten(&self, array: ArrayRef) -> Result<ArrayRef, Fault> {
-        match &self.sparse {
-            None => Ok(array),
-            Some(sparse) => Ok(arrow::compute::filter(&array, &BooleanArray::from(sparse.keep.clone()))?),
-        }
-    }
-
-    /// Leaves those of the rows of [`Self::batch`] that have a bit in `keep`.
-    fn narrow(&mut self, keep: &BooleanBuffer, is_needed: impl Fn(usize) -> bool) -> Result<(), Fault> {
-        let keep = match &self.mask {
-            Some(mask) => mask & keep,
-            None => keep.clone(),
-        };
-        self.count = keep.count_set_bits();
-        self.mask = (self.count < keep.len()).then_some(keep);
-        match self.mask.take() {
-            Some(mask) if self.count > 0 && self.count <= mask.len() / SPARSE => self.make_sparse(&mask, is_needed),
-            mask => {
-                self.mask = mask;
-                Ok(())
-            }
-        }
-    }
-
-    fn make_sparse(&mut self, mask: &BooleanBuffer, is_needed: impl Fn(usize) -> bool) -> Result<(), Fault> {
-        let filter = predicate(mask);
-        for (position, held) in self.held.iter_mut().enumerate() {
-            *held = held.take().filter(|_| is_needed(position)).map(|array| filter.filter(&array)).transpose()?;
-        }
-        let keep = match &self.sparse {
-            None => mask.clone(),
-            Some(sparse) => among(&sparse.keep, mask),
-        };
-        let (blocks, bits) = self.rows.blocks_with(&keep);
-        self.sparse = Some(Sparse { count: self.count, keep, blocks, in_blocks: predicate(&bits) });
-        Ok(())
-    }
-}
-
-fn predicate(keep: &BooleanBuffer) -> FilterPredicate {
-    FilterBuilder::new(&BooleanArray::new(keep.clone(), None::<NullBuffer>)).optimize().build()
-}
-
-/// The set bits of `of` that have a bit in `keep`, which has one for each of them.
-fn among(of: &BooleanBuffer, keep: &BooleanBuffer) -> BooleanBuffer {
-    let mut bits = arrow::array::BooleanBufferBuilder::new(of.len());
-    bits.append_n(of.len(), false);
-    for (index, _) in of.set_indices().zip(keep).filter(|(_, keep)| *keep) {
-        bits.set_bit(index, true);
-    }
-    bits.finish()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn bits_among_set_bits() {
-        let of = BooleanBuffer::from(vec![true, false, true, true, false]);
-        assert_eq!(among(&of, &BooleanBuffer::from(vec![false, true, true])), BooleanBuffer::from(vec![false, false, true, true, false]));
-    }
-
-    #[test]
     fn a_null_does_not_pass() {
         let schema = Arc::new(Schema::new(vec![arrow::datatypes::Field::new("a", arrow::datatypes::DataType::Boolean, true)]));
-        let column: ArrayRef = Arc::new(BooleanArray::from(vec![Some(true), None, Some(false)]));
+        let column: ArrayRef = Arc::new(arrow::array::BooleanArray::from(vec![Some(true), None, Some(false)]));
         let batch = RecordBatch::try_new(schema, vec![column]).unwrap();
         let expr: Arc<dyn PhysicalExpr> = Arc::new(datafusion::physical_expr::expressions::Column::new("a", 0));
         assert_eq!(evaluate(&expr, &batch).unwrap(), BooleanBuffer::from(vec![true, false, false]));

@@ -13,7 +13,7 @@
 //! | `file` | one file of a scan, from `PartitionedFile` to that loop |
 //! | `adapt` | expressions over the table as expressions over one file |
 //! | `prune` | `PruningStatistics`: predicates on zones |
-//! | `filter` | predicates on rows |
+//! | `filter`, `selection` | predicates on rows, and the rows that they leave |
 //! | `decode` | batches of a loaded stripe |
 //! | `rows` | `file_row_index()` |
 //! | `io`, `cache` | bytes from a store; open files in DataFusion's cache |
@@ -39,6 +39,7 @@ mod pushdown;
 mod register;
 mod rows;
 mod schema;
+mod selection;
 mod sink;
 mod sort;
 mod source;

@@ -20,6 +20,11 @@ pub(crate) fn slots(ranges: &Ranges) -> usize {
     ranges.iter().map(ExactSizeIterator::len).sum()
 }
 
+/// The streams of a column of a leaf type, as [`Assembler::leaf`] takes them.
+pub(crate) const LEAF_VALIDITY: usize = 0;
+/// See [`LEAF_VALIDITY`].
+pub(crate) const LEAF_DATA: usize = 1;
+
 /// The streams of one column in one stripe, by their index in the column's stream directory.
 pub(crate) trait Streams {
     /// Nulls of the slots; `None` when all are valid.

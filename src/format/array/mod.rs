@@ -7,6 +7,6 @@ mod shred;
 mod views;
 mod wrap;
 
-pub(crate) use assemble::{Ranges, Streams, assemble, slots};
-pub(crate) use leaf::leaf_values;
+pub(crate) use assemble::{LEAF_DATA, LEAF_VALIDITY, Ranges, Streams, assemble, slots};
+pub(crate) use leaf::{is_text, leaf_array, leaf_ptype, leaf_values};
 pub(crate) use shred::{Piece, join, shred};

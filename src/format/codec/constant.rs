@@ -12,7 +12,7 @@ use super::node::{EncodedNode, Parts};
 use super::plain::{rebase, view};
 use super::sample::{Cost, Sample, real};
 use super::words::{Word, with_word, words_from};
-use super::{Decode, Encoding, EncodingId, Output, PType, Values};
+use super::{Decode, Decoded, Encoding, EncodingId, Output, PType, Values};
 use crate::format::{Error, Result};
 
 #[derive(Debug)]
@@ -59,12 +59,12 @@ impl Encoding for Constant {
             Some(width) if width <= PARAM_WIDTH => {
                 let ([], []) = parts.take()?;
                 parts.check(width == PARAM_WIDTH || param >> (8 * width) == 0, "its value is wider than its type")?;
-                Ok(Box::new(Number { value: Value::Param(param), width }))
+                Ok(Box::new(Number { value: Value::Param(param), ptype: parts.ptype }))
             }
             Some(width) => {
                 let ([buffer], []) = parts.take()?;
                 parts.check(buffer.len() == width, "its value is not as wide as its type")?;
-                Ok(Box::new(Number { value: Value::Buffer(buffer), width }))
+                Ok(Box::new(Number { value: Value::Buffer(buffer), ptype: parts.ptype }))
             }
         }
     }
@@ -96,7 +96,7 @@ impl Decode for Bit {
 #[derive(Debug)]
 struct Number {
     value: Value,
-    width: usize,
+    ptype: PType,
 }
 
 #[derive(Debug)]
@@ -111,8 +111,20 @@ impl Decode for Number {
             Value::Param(param) => param.as_bytes(),
             Value::Buffer(buffer) => buffer.bytes()?,
         };
-        with_word!(self.width, T => fill::<T>(bytes, range.len(), out))
+        with_word!(self.ptype.width().unwrap_or(1), T => fill::<T>(bytes, range.len(), out))
     }
+
+    fn coded(&self, range: Range<usize>, _most: usize, codes: &mut Vec<u32>) -> Result<Option<Decoded>> {
+        said_once(self, self.ptype, range.len(), codes).map(Some)
+    }
+}
+
+/// The one value, and as many codes of it.
+fn said_once(constant: &dyn Decode, ptype: PType, count: usize, codes: &mut Vec<u32>) -> Result<Decoded> {
+    let mut value = Output::new(ptype, 1);
+    constant.decode(0..1, &mut value)?;
+    codes.resize(codes.len() + count, 0);
+    Ok(value.finish())
 }
 
 fn fill<T: Word>(value: &[u8], count: usize, out: &mut Output) -> Result<()> {
@@ -148,5 +160,9 @@ impl Decode for Text {
         let (views, base) = out.views(std::slice::from_ref(self.buffer.shared()?))?;
         views.resize(views.len() + range.len(), rebase(view, base));
         Ok(())
+    }
+
+    fn coded(&self, range: Range<usize>, _most: usize, codes: &mut Vec<u32>) -> Result<Option<Decoded>> {
+        said_once(self, PType::Bytes, range.len(), codes).map(Some)
     }
 }

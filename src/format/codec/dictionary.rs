@@ -97,6 +97,18 @@ impl Decode for Coded {
             _ => self.decode_codes::<u32>(range, out),
         }
     }
+
+    fn coded(&self, range: Range<usize>, most: usize, codes: &mut Vec<u32>) -> Result<Option<Decoded>> {
+        if self.values.count() > most {
+            return Ok(None);
+        }
+        match self.codes.ptype() {
+            PType::U8 => self.append_codes::<u8>(range, codes),
+            PType::U16 => self.append_codes::<u16>(range, codes),
+            _ => self.append_codes::<u32>(range, codes),
+        }?;
+        self.values.all().cloned().map(Some)
+    }
 }
 
 impl Coded {
@@ -124,6 +136,14 @@ impl Coded {
                 })
             }
         }
+    }
+
+    fn append_codes<C: Code>(&self, range: Range<usize>, out: &mut Vec<u32>) -> Result<()> {
+        let mut codes = Output::new(self.codes.ptype(), range.len().min(BLOCK));
+        self.each_block::<C>(range, &mut codes, self.values.count(), |codes| {
+            out.extend(codes.iter().map(|&code| code.into()));
+            Ok(())
+        })
     }
 
     /// Decodes the codes block by block, so that they stay in the nearest cache, and calls back with those that have been checked.
@@ -157,7 +177,7 @@ fn entry<C: Code, T: Word>(values: &[T], code: C) -> T {
     values.get(code.index()).copied().unwrap_or_default()
 }
 
-trait Code: Word + Ord {
+trait Code: Word + Ord + Into<u32> {
     fn index(self) -> usize;
 }
 

@@ -126,6 +126,12 @@ trait Decode: Debug + Send + Sync {
     /// Appends the values of a range that is not empty and within the node, at a cost that follows the range and not the node. What has to be
     /// done once per page is done once and kept. A range of one value is a look-up.
     fn decode(&self, range: Range<usize>, out: &mut Output) -> Result<()>;
+
+    /// Appends a code for each value of such a range, and gives the values that the codes stand for, where no more than `most` are stored for
+    /// all values of the node. Elsewhere `None`, and nothing is appended.
+    fn coded(&self, _range: Range<usize>, _most: usize, _codes: &mut Vec<u32>) -> Result<Option<Decoded>> {
+        Ok(None)
+    }
 }
 
 /// How to encode.

@@ -197,6 +197,15 @@ impl Node {
         if range.is_empty() { Ok(()) } else { self.decoder.decode(range, out) }
     }
 
+    /// Appends a code for each value of a range that is not empty, and gives the values that the codes stand for, if it is stored as codes of no
+    /// more than `most` values; those need not be distinct.
+    pub(crate) fn coded(&self, range: Range<usize>, most: usize, codes: &mut Vec<u32>) -> Result<Option<Decoded>> {
+        if range.is_empty() || range.end > self.count {
+            return Err(Error::invalid_argument(format!("values {range:?} of {}", self.count)));
+        }
+        self.decoder.coded(range, most, codes)
+    }
+
     /// All values, decoded once and kept. For the children that a parent looks up at random; [`COUNT_MAX`] bounds their size.
     pub(super) fn all(&self) -> Result<&Decoded> {
         if let Some(all) = self.all.get() {

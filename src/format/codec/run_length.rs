@@ -120,12 +120,19 @@ struct Runs {
     count: usize,
 }
 
+impl Runs {
+    fn ends(&self) -> Result<&[u32]> {
+        let ends = self.ends.all()?.words::<u32>()?;
+        match ends.last() {
+            Some(&end) if end as usize == self.count => Ok(ends),
+            _ => Err(Error::invalid_file("the last run does not end with the values")),
+        }
+    }
+}
+
 impl Decode for Runs {
     fn decode(&self, range: Range<usize>, out: &mut Output) -> Result<()> {
-        let ends = self.ends.all()?.words::<u32>()?;
-        if ends.last().is_none_or(|&end| end as usize != self.count) {
-            return Err(Error::invalid_file("the last run does not end with the values"));
-        }
+        let ends = self.ends()?;
         match self.values.all()? {
             Decoded::Bool(bits) => {
                 let out = out.bits()?;
@@ -140,6 +147,14 @@ impl Decode for Runs {
                 each_run(ends, range, |run, length| out.resize(out.len() + length, rebase(views[run], base)))
             }
         }
+    }
+
+    fn coded(&self, range: Range<usize>, most: usize, codes: &mut Vec<u32>) -> Result<Option<Decoded>> {
+        if self.values.count() > most {
+            return Ok(None);
+        }
+        each_run(self.ends()?, range, |run, length| codes.resize(codes.len() + length, u32::try_from(run).unwrap_or(u32::MAX)))?;
+        self.values.all().cloned().map(Some)
     }
 }
 

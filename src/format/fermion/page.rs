@@ -6,7 +6,7 @@ use bytes::Bytes;
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::format::codec::{Encoded, EncodingTree, Node, Output, PType};
+use crate::format::codec::{Decoded, Encoded, EncodingTree, Node, Output, PType};
 use crate::format::wire::{ceil8, read};
 use crate::format::{Error, Result};
 
@@ -130,6 +130,12 @@ impl Page {
     /// Appends the values of a range to `out`. The cost follows the range.
     pub fn decode(&self, range: Range<usize>, out: &mut Output) -> Result<()> {
         self.root.decode(range, out)
+    }
+
+    /// Appends a code for each value of a range that is not empty, and gives the values that the codes stand for; `None` where the page is not
+    /// stored as codes of no more than `most` values.
+    pub fn coded(&self, range: Range<usize>, most: usize, codes: &mut Vec<u32>) -> Result<Option<Decoded>> {
+        self.root.coded(range, most, codes)
     }
 
     /// How the page is encoded.

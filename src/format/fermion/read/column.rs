@@ -9,11 +9,11 @@ use arrow::datatypes::{DataType, FieldRef};
 use bytes::Bytes;
 
 use super::plan::{ColumnPlan, Fetched, StreamPlan};
-use crate::format::array::{Ranges, Streams, assemble, slots};
+use crate::format::array::{LEAF_DATA, LEAF_VALIDITY, Ranges, Streams, assemble, is_text, leaf_array, leaf_ptype, slots};
 use crate::format::codec::{Decoded, Output, PType};
 use crate::format::error::{Error, Result};
 use crate::format::fermion::page::{Page, PageExpect, PageHeader};
-use crate::format::scan::Section;
+use crate::format::scan::{Coded, CodedPart, Section};
 
 #[derive(Debug)]
 pub(super) struct LoadedColumn {
@@ -64,24 +64,41 @@ impl LoadedColumn {
         assemble(self, &self.file_type, &self.out_type, ranges).map_err(|error| error.in_section(Section::Data).in_column(&self.name))
     }
 
+    /// The rows of these ranges as codes of no more than `most` values in each page, if that is how they are stored.
+    pub(super) fn coded(&self, ranges: &Ranges, most: usize) -> Result<Option<Coded>> {
+        let leaf = leaf_ptype(&self.file_type).filter(|_| self.streams.is_some() && leaf_ptype(&self.out_type).is_some());
+        let Some(ptype) = leaf else { return Ok(None) };
+        self.coded_leaf(ptype, ranges, most).map_err(|error| error.in_section(Section::Data).in_column(&self.name))
+    }
+
+    fn coded_leaf(&self, ptype: PType, ranges: &Ranges, most: usize) -> Result<Option<Coded>> {
+        let LoadedStream::Pages(pages) = self.stream(LEAF_DATA)? else { return Ok(None) };
+        let expect = self.expect(ptype, is_text(&self.out_type), 0);
+        let mut parts: Vec<CodedPart> = Vec::new();
+        for piece in pieces(pages, ranges) {
+            let (page, local) = piece?;
+            let coded = |codes: &mut Vec<u32>| page.open(&expect)?.coded(local.clone(), most, codes);
+            let known = parts.last_mut().filter(|part| part.page == page.first);
+            let mut codes = Vec::new();
+            let values = coded(known.map_or(&mut codes, |part| &mut part.codes)).map_err(|error| error.at(page.offset))?;
+            let Some(values) = values else { return Ok(None) };
+            if !codes.is_empty() {
+                parts.push(CodedPart { page: page.first, values: leaf_array(&self.out_type, values, None)?, codes });
+            }
+        }
+        Ok(Some(Coded { parts, nulls: self.validity(LEAF_VALIDITY, ranges)? }))
+    }
+
     fn stream(&self, stream: usize) -> Result<&LoadedStream> {
         let found = self.streams.as_ref().and_then(|streams| streams.get(stream));
         found.ok_or_else(|| Error::invalid_file(format!("stream {stream} is missing")))
     }
 
     fn decode(&self, pages: &[LoadedPage], expect: &Expect, ranges: &Ranges, out: &mut Output) -> Result<()> {
-        for range in ranges {
-            let mut index = pages.partition_point(|page| page.end() <= range.start);
-            let mut next = range.start;
-            while next < range.end {
-                let page = pages.get(index).filter(|page| page.first <= next).ok_or_else(|| missing_rows(range, pages))?;
-                let local = next - page.first..range.end.min(page.end()) - page.first;
-                page.decode(local, expect, out).map_err(|error| error.at(page.offset))?;
-                next = page.end();
-                index += 1;
-            }
-        }
-        Ok(())
+        pieces(pages, ranges).try_for_each(|piece| {
+            let (page, local) = piece?;
+            page.decode(local, expect, out).map_err(|error| error.at(page.offset))
+        })
     }
 
     fn expect(&self, ptype: PType, text: bool, extra: u32) -> Expect {
@@ -97,6 +114,27 @@ struct Expect {
     checksums: bool,
 }
 
+/// The pages with slots of these ranges, and which of each page's slots those are.
+fn pieces<'a>(pages: &'a [LoadedPage], ranges: &'a Ranges) -> impl Iterator<Item = Result<(&'a LoadedPage, Range<usize>)>> {
+    ranges.iter().flat_map(move |range| {
+        let mut index = pages.partition_point(|page| page.end() <= range.start);
+        let mut next = range.start;
+        std::iter::from_fn(move || {
+            if next >= range.end {
+                return None;
+            }
+            let Some(page) = pages.get(index).filter(|page| page.first <= next) else {
+                next = range.end;
+                return Some(Err(missing_rows(range, pages)));
+            };
+            let local = next - page.first..range.end.min(page.end()) - page.first;
+            next = page.end();
+            index += 1;
+            Some(Ok((page, local)))
+        })
+    })
+}
+
 fn missing_rows(range: &Range<usize>, pages: &[LoadedPage]) -> Error {
     let last = pages.last().map_or(0, LoadedPage::end);
     Error::invalid_file(format!("slots {range:?} are needed, but the pages at hand end at {last}"))
@@ -109,19 +147,16 @@ impl LoadedPage {
 
     /// Decodes slots of this page; an offsets page has one number more than it has slots, and so has the range decoded.
     fn decode(&self, local: Range<usize>, expect: &Expect, out: &mut Output) -> Result<()> {
-        let page = match self.page.get() {
-            Some(page) => page,
-            None => {
-                let page = self.open(expect)?;
-                self.page.get_or_init(|| page)
-            }
-        };
-        page.decode(local.start..local.end + expect.extra as usize, out)
+        self.open(expect)?.decode(local.start..local.end + expect.extra as usize, out)
     }
 
-    fn open(&self, expect: &Expect) -> Result<Page> {
+    fn open(&self, expect: &Expect) -> Result<&Page> {
+        if let Some(page) = self.page.get() {
+            return Ok(page);
+        }
         let expect = PageExpect { ptype: expect.ptype, rows: Some(self.rows), extra: expect.extra, checksum: expect.checksums, utf8: expect.text };
-        Page::open(&self.bytes, &expect)
+        let page = Page::open(&self.bytes, &expect)?;
+        Ok(self.page.get_or_init(|| page))
     }
 }
 

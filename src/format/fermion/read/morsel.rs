@@ -9,7 +9,7 @@ use arrow::datatypes::SchemaRef;
 use super::column::LoadedColumn;
 use crate::format::error::{Error, Result};
 use crate::format::rows::Rows;
-use crate::format::scan::Morsel;
+use crate::format::scan::{Coded, Morsel};
 
 #[derive(Debug)]
 pub(super) struct StripeMorsel {
@@ -18,6 +18,12 @@ pub(super) struct StripeMorsel {
     /// Rows of the stripe that are still to be decoded.
     pub(super) ranges: VecDeque<Range<usize>>,
     pub(super) batch_rows: usize,
+}
+
+impl StripeMorsel {
+    fn column(&self, position: usize) -> Result<&LoadedColumn> {
+        self.columns.get(position).ok_or_else(|| Error::invalid_argument("a column that the scan does not have"))
+    }
 }
 
 impl Morsel for StripeMorsel {
@@ -39,7 +45,10 @@ impl Morsel for StripeMorsel {
     }
 
     fn read(&self, columns: &[usize], rows: &Rows) -> Result<Vec<ArrayRef>> {
-        let column = |position: &usize| self.columns.get(*position).ok_or_else(|| Error::invalid_argument("a column that the scan does not have"));
-        columns.iter().map(|position| column(position)?.read(rows.ranges())).collect()
+        columns.iter().map(|position| self.column(*position)?.read(rows.ranges())).collect()
+    }
+
+    fn coded(&self, column: usize, rows: &Rows, most: usize) -> Result<Option<Coded>> {
+        self.column(column)?.coded(rows.ranges(), most)
     }
 }

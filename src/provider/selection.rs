@@ -1,0 +1,173 @@
+//! Rows of a morsel that a filter has left, and the columns that were read of them.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray, BooleanBufferBuilder, RecordBatch, RecordBatchOptions};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::compute::{FilterBuilder, FilterPredicate};
+use arrow::datatypes::SchemaRef;
+use datafusion::error::DataFusionError;
+
+use crate::format;
+use crate::format::rows::Rows;
+use crate::format::scan::Morsel;
+
+/// When no more than one row in so many is left, the columns are made as short, and of the others only blocks with rows that are left are decoded.
+const SPARSE: usize = 5;
+
+/// What stopped the filtering.
+#[derive(Debug)]
+pub(super) enum Fault {
+    Format(format::Error),
+    Engine(DataFusionError),
+}
+
+impl From<format::Error> for Fault {
+    fn from(error: format::Error) -> Self {
+        Self::Format(error)
+    }
+}
+
+impl From<DataFusionError> for Fault {
+    fn from(error: DataFusionError) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl From<arrow::error::ArrowError> for Fault {
+    fn from(error: arrow::error::ArrowError) -> Self {
+        Self::Engine(error.into())
+    }
+}
+
+/// Rows of a morsel that have passed so far, and what has been read of them.
+///
+/// While many are left, columns are read as a whole and a mask says which rows are left: to shorten a column costs more than to evaluate it
+/// whole. When few are left, columns are shortened and the mask is gone.
+#[derive(Debug)]
+pub(super) struct Selection {
+    /// All rows that were taken.
+    rows: Rows,
+    /// How many have passed.
+    pub(super) count: usize,
+    /// Which of them, of the rows that columns have; all without it.
+    mask: Option<BooleanBuffer>,
+    sparse: Option<Sparse>,
+    /// By position in the scan, the columns that have been read.
+    held: Vec<Option<ArrayRef>>,
+}
+
+/// The rows that columns have been shortened to.
+#[derive(Debug)]
+struct Sparse {
+    count: usize,
+    /// A bit for each row that was taken.
+    keep: BooleanBuffer,
+    /// What has to be read to have them all, and what to take of that.
+    blocks: Rows,
+    in_blocks: FilterPredicate,
+}
+
+impl Selection {
+    pub(super) fn all(rows: &Rows, columns: usize) -> Self {
+        Self { rows: rows.clone(), count: rows.len(), mask: None, sparse: None, held: vec![None; columns] }
+    }
+
+    /// Which rows of [`Self::batch`] have passed; all without it.
+    pub(super) fn mask(&self) -> Option<BooleanArray> {
+        self.mask.clone().map(BooleanArray::from)
+    }
+
+    /// The rows of [`Self::batch`], if this column has not been read of them and they are all that were taken.
+    pub(super) fn unread(&self, position: usize) -> Option<&Rows> {
+        let is_held = self.held.get(position).is_some_and(Option::is_some);
+        (self.sparse.is_none() && !is_held).then_some(&self.rows)
+    }
+
+    fn column(&mut self, morsel: &dyn Morsel, position: usize) -> Result<ArrayRef, Fault> {
+        if let Some(Some(array)) = self.held.get(position) {
+            return Ok(Arc::clone(array));
+        }
+        let read = |rows: &Rows| morsel.read(&[position], rows)?.pop().ok_or_else(|| format::Error::invalid_argument("a column was not read"));
+        let array = match &self.sparse {
+            None => read(&self.rows)?,
+            Some(sparse) => sparse.in_blocks.filter(&read(&sparse.blocks)?)?,
+        };
+        if let Some(held) = self.held.get_mut(position) {
+            *held = Some(Arc::clone(&array));
+        }
+        Ok(array)
+    }
+
+    /// Columns of the rows that have passed, and of those that the mask excludes.
+    pub(super) fn batch(&mut self, morsel: &dyn Morsel, columns: &[usize], schema: &SchemaRef) -> Result<RecordBatch, Fault> {
+        let arrays = columns.iter().map(|position| self.column(morsel, *position)).collect::<Result<Vec<_>, _>>()?;
+        let rows = self.sparse.as_ref().map_or(self.rows.len(), |sparse| sparse.count);
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options)?)
+    }
+
+    /// The slots of [`Self::batch`], out of an array with a slot for each row that was taken.
+    pub(super) fn shorten(&self, array: ArrayRef) -> Result<ArrayRef, Fault> {
+        match &self.sparse {
+            None => Ok(array),
+            Some(sparse) => Ok(arrow::compute::filter(&array, &BooleanArray::from(sparse.keep.clone()))?),
+        }
+    }
+
+    /// Leaves those of the rows of [`Self::batch`] that have a bit in `keep`.
+    pub(super) fn narrow(&mut self, keep: &BooleanBuffer, is_needed: impl Fn(usize) -> bool) -> Result<(), Fault> {
+        let keep = match &self.mask {
+            Some(mask) => mask & keep,
+            None => keep.clone(),
+        };
+        self.count = keep.count_set_bits();
+        self.mask = (self.count < keep.len()).then_some(keep);
+        match self.mask.take() {
+            Some(mask) if self.count > 0 && self.count <= mask.len() / SPARSE => self.make_sparse(&mask, is_needed),
+            mask => {
+                self.mask = mask;
+                Ok(())
+            }
+        }
+    }
+
+    fn make_sparse(&mut self, mask: &BooleanBuffer, is_needed: impl Fn(usize) -> bool) -> Result<(), Fault> {
+        let filter = predicate(mask);
+        for (position, held) in self.held.iter_mut().enumerate() {
+            *held = held.take().filter(|_| is_needed(position)).map(|array| filter.filter(&array)).transpose()?;
+        }
+        let keep = match &self.sparse {
+            None => mask.clone(),
+            Some(sparse) => among(&sparse.keep, mask),
+        };
+        let (blocks, bits) = self.rows.blocks_with(&keep);
+        self.sparse = Some(Sparse { count: self.count, keep, blocks, in_blocks: predicate(&bits) });
+        Ok(())
+    }
+}
+
+fn predicate(keep: &BooleanBuffer) -> FilterPredicate {
+    FilterBuilder::new(&BooleanArray::new(keep.clone(), None::<NullBuffer>)).optimize().build()
+}
+
+/// The set bits of `of` that have a bit in `keep`, which has one for each of them.
+fn among(of: &BooleanBuffer, keep: &BooleanBuffer) -> BooleanBuffer {
+    let mut bits = BooleanBufferBuilder::new(of.len());
+    bits.append_n(of.len(), false);
+    for (index, _) in of.set_indices().zip(keep).filter(|(_, keep)| *keep) {
+        bits.set_bit(index, true);
+    }
+    bits.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_among_set_bits() {
+        let of = BooleanBuffer::from(vec![true, false, true, true, false]);
+        assert_eq!(among(&of, &BooleanBuffer::from(vec![false, true, true])), BooleanBuffer::from(vec![false, false, true, true, false]));
+    }
+}
