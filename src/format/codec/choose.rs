@@ -75,9 +75,14 @@ impl<'a> Context<'a> {
         node.ok_or_else(|| Error::invalid_argument("these values have no encoding"))
     }
 
+    /// What the cost of encodings is judged by.
+    pub(super) fn sample<'v>(&self, values: &'v Values) -> Result<Sample<'v>> {
+        Sample::of(values, self.zstd_level)
+    }
+
     /// The encodings that are of use, the cheapest first.
     fn bids(&self, values: &Values) -> Result<Vec<EncodingId>> {
-        let sample = Sample::of(values, self.zstd_level)?;
+        let sample = self.sample(values)?;
         // Nothing beats saying it once, and then nothing else has to be looked at.
         if EncodingId::Constant.implementation().estimate(&sample).is_some() && super::constant::is_constant(values) {
             return Ok(vec![EncodingId::Constant]);

@@ -15,6 +15,7 @@ mod delta;
 mod dictionary;
 mod frame;
 mod narrow;
+mod onpair;
 mod plain;
 mod run_length;
 
@@ -95,6 +96,8 @@ encodings! {
     Narrow = 6, "NARROW", narrow::Narrow;
     /// A bit per boolean.
     Bitmap = 7, "BITMAP", bitmap::Bitmap;
+    /// Codes of pieces of text that come again.
+    OnPair = 10, "ONPAIR", onpair::OnPair;
 }
 
 impl EncodingId {
