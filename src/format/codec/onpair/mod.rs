@@ -3,12 +3,12 @@
 //!
 //! The crate `onpair` finds the pieces, called tokens, and writes the codes. Its decoder needs input that is known to be right, so codes are read here.
 
+mod tokens;
+
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use arrow::array::{Array, BinaryViewArray};
 use arrow::buffer::Buffer;
-use onpair::{Config, DEFAULT_CONFIG, MAX_TOKEN_SIZE, MaxDictBits, Parser, Rows, Threshold};
 
 use super::buffer::{Kind, StoredBuffer};
 use super::choose::Context;
@@ -17,20 +17,20 @@ use super::plain::{BYTES_MAX, check_utf8, offsets_of, view};
 use super::sample::{Cost, Sample, real};
 use super::{BLOCK, COUNT_MAX, Decode, Encoding, EncodingId, Output, PType, Values};
 use crate::format::{Error, Result};
+use tokens::{TOKEN_MAX, Text, Tokens};
 
 #[derive(Debug)]
 pub(super) struct OnPair;
 
-/// Bytes of the longest token.
-const TOKEN_MAX: usize = MAX_TOKEN_SIZE;
 /// The most tokens: what a code of 16 bits can tell apart.
 const TOKENS_MAX: usize = 1 << 16;
 /// Text of which more is left by ZSTD has few pieces that come again.
 const LEFT_MAX: f64 = 0.65;
-/// Bytes from which on twice as many tokens pay.
-const LARGE: usize = 1 << 20;
-/// Bytes that tokens are learnt from: more make the tokens hardly better.
-const LEARN_MAX: usize = 256 << 10;
+/// Tokens of an earlier page that leave so much more of this page than of the one that they were learnt from are forgotten.
+const WORSE: f64 = 1.1;
+
+/// Tokens of smaller pages are not remembered: of ten thousand columns they would take more memory than the pages.
+const REMEMBER_MIN: usize = 128 << 10;
 
 /// Codes expanded at a time.
 const GROUP: usize = 8;
@@ -44,30 +44,28 @@ impl Encoding for OnPair {
 
     fn encode(&self, values: &Values, context: &Context<'_>) -> Result<Option<EncodedNode>> {
         let Values::Bytes(array) = values else { return Ok(None) };
-        let strings = Strings { array, context, step: 1 };
-        let raw = strings.total_bytes();
-        if raw > BYTES_MAX {
-            return Err(Error::invalid_argument("the strings of a page take 2 GiB or more"));
-        }
-        let parser = Parser::train_rows(&Strings { step: raw.div_ceil(LEARN_MAX).max(1), ..strings }, config(raw)?);
-        let (mut codes, mut starts) = (Vec::new(), Vec::<u32>::new());
-        parser.parse_rows_into(&strings, &mut codes, &mut starts);
-        let tokens = Tokens::used(&parser, &mut codes);
-        if codes.len() > COUNT_MAX || !(context.is_forced() || tokens.pay(codes.len(), raw, values, context)?) {
+        let text = Text::of(array, |index| context.is_null(index));
+        let text = text.ok_or_else(|| Error::invalid_argument("the strings of a page take 2 GiB or more"))?;
+        let Written { codes, starts, lengths, bytes } = match context.memory() {
+            Some(memory) => memory.borrow_mut().write(&text)?,
+            None => Memory::default().write(&text)?,
+        };
+        let size = written_size(codes.len(), lengths.len(), bytes.len());
+        let pays = || Ok::<_, Error>(size < real(text.raw()) * context.sample(values)?.text_left());
+        if codes.len() > COUNT_MAX || !(context.is_forced() || pays()?) {
             return Ok(None);
         }
-        let lengths: Vec<u32> = (0..array.len()).map(|index| u32::try_from(strings.row(index).len()).unwrap_or(u32::MAX)).collect();
-        let starts: Vec<u32> = starts.into_iter().step_by(BLOCK).take(array.len().div_ceil(BLOCK)).collect();
+        let starts: Vec<u32> = starts.into_iter().step_by(BLOCK).collect();
         let fixed = |ptype, bytes| Values::Fixed { ptype, bytes };
         let numbers = context.child(&[EncodingId::Dictionary, EncodingId::RunLength, EncodingId::Delta]);
         let children = vec![
-            numbers.encode(&fixed(PType::U8, Buffer::from_vec(tokens.lengths)))?,
+            numbers.encode(&fixed(PType::U8, Buffer::from_vec(lengths)))?,
             numbers.encode(&fixed(PType::U16, Buffer::from_vec(codes)))?,
-            context.child(&[]).encode(&fixed(PType::U32, Buffer::from_vec(lengths)))?,
+            context.child(&[]).encode(&fixed(PType::U32, Buffer::from_vec(text.lengths)))?,
             context.child(&[EncodingId::Dictionary, EncodingId::RunLength]).unpatched().encode(&fixed(PType::U32, Buffer::from_vec(starts)))?,
         ];
-        let buffers = vec![context.buffer(tokens.bytes, Kind::Text)];
-        Ok(Some(EncodedNode { encoding: EncodingId::OnPair, ptype: PType::Bytes, count: array.len(), params: [0; 2], buffers, children }))
+        let buffers = vec![context.buffer(bytes, Kind::Text)];
+        Ok(Some(EncodedNode { encoding: EncodingId::OnPair, ptype: PType::Bytes, count: values.len(), params: [0; 2], buffers, children }))
     }
 
     fn open(&self, mut parts: Parts) -> Result<Box<dyn Decode>> {
@@ -86,64 +84,58 @@ impl Encoding for OnPair {
     }
 }
 
-fn config(raw: usize) -> Result<Config> {
-    let refused = |_| Error::invalid_argument("the tokens of a text cannot be learnt with these settings");
-    let bits = MaxDictBits::new(if raw < LARGE { 11 } else { 12 }).map_err(refused)?;
-    Ok(Config { max_dict_bits: bits, threshold: Threshold::new(1.0).map_err(refused)?, ..DEFAULT_CONFIG })
+/// What was learnt from the pages before, for those behind them are often like them.
+#[derive(Debug, Default)]
+pub struct Memory {
+    learnt: Option<Learnt>,
 }
 
-/// Every `step`-th value; a null is empty.
-#[derive(Clone, Copy)]
-struct Strings<'a> {
-    array: &'a BinaryViewArray,
-    context: &'a Context<'a>,
-    step: usize,
+#[derive(Debug)]
+struct Learnt {
+    tokens: Tokens,
+    /// The part of its size that was left of the page that they were learnt from.
+    left: f64,
 }
 
-impl Rows for Strings<'_> {
-    fn num_rows(&self) -> usize {
-        self.array.len().div_ceil(self.step)
-    }
-
-    fn total_bytes(&self) -> usize {
-        (0..self.num_rows()).map(|index| self.row(index).len()).sum()
-    }
-
-    fn row(&self, index: usize) -> &[u8] {
-        let index = index * self.step;
-        if self.context.is_null(index) { &[] } else { self.array.value(index) }
-    }
-}
-
-/// The tokens that a page uses, as they are stored.
-struct Tokens {
+/// A text in codes of tokens that are its own.
+struct Written {
+    codes: Vec<u16>,
+    /// Where the codes of each value begin.
+    starts: Vec<u32>,
     lengths: Vec<u8>,
     bytes: Vec<u8>,
 }
 
-impl Tokens {
-    /// Takes those out of a parser's that have a code, and numbers them, and the codes, anew.
-    fn used(parser: &Parser, codes: &mut [u16]) -> Self {
-        let (offsets, all) = (parser.dict.offsets(), parser.dict.bytes());
-        let mut numbers = vec![None; offsets.len()];
-        codes.iter().for_each(|&code| numbers[usize::from(code)] = Some(0));
-        let mut tokens = Self { lengths: Vec::new(), bytes: Vec::new() };
-        for (number, ends) in numbers.iter_mut().zip(offsets.windows(2)).filter(|(number, _)| number.is_some()) {
-            *number = u16::try_from(tokens.lengths.len()).ok();
-            let token = &all[ends[0] as usize..ends[1] as usize];
-            tokens.lengths.push(u8::try_from(token.len()).unwrap_or(u8::MAX));
-            tokens.bytes.extend_from_slice(token);
+impl Memory {
+    fn write(&mut self, text: &Text) -> Result<Written> {
+        if let Some(Learnt { tokens, left }) = &self.learnt {
+            let written = Written::of(tokens, text);
+            if written.left_of(text) <= left * WORSE {
+                return Ok(written);
+            }
         }
-        codes.iter_mut().for_each(|code| *code = numbers[usize::from(*code)].unwrap_or(*code));
-        tokens
+        let tokens = Tokens::learn(text)?;
+        let written = Written::of(&tokens, text);
+        self.learnt = (text.raw() >= REMEMBER_MIN).then(|| Learnt { left: written.left_of(text), tokens });
+        Ok(written)
+    }
+}
+
+impl Written {
+    fn of(tokens: &Tokens, text: &Text) -> Self {
+        let (mut codes, starts) = tokens.write(text);
+        let (lengths, bytes) = tokens.used(&mut codes);
+        Self { codes, starts, lengths, bytes }
     }
 
-    /// Whether so many codes and their tokens take less than ZSTD would leave of the text.
-    fn pay(&self, codes: usize, raw: usize, values: &Values, context: &Context<'_>) -> Result<bool> {
-        let code_bits = self.lengths.len().next_power_of_two().trailing_zeros().max(1);
-        let size = real(codes) * f64::from(code_bits) / 8.0 + real(self.bytes.len());
-        Ok(size < real(raw) * context.sample(values)?.text_left())
+    fn left_of(&self, text: &Text) -> f64 {
+        written_size(self.codes.len(), self.lengths.len(), self.bytes.len()) / real(text.raw().max(1))
     }
+}
+
+/// Bytes of codes and tokens, before ZSTD.
+fn written_size(codes: usize, tokens: usize, token_bytes: usize) -> f64 {
+    real(codes) * f64::from(tokens.next_power_of_two().trailing_zeros()) / 8.0 + real(token_bytes)
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -253,8 +245,9 @@ impl Coded {
         let lengths = lengths.words::<u32>()?;
         let starts = self.code_starts(blocks)?;
         let first = starts.first().map_or(0, |start| *start);
-        let mut codes = Output::new(PType::U16, 0);
-        self.codes.decode(first..starts.last().map_or(0, |end| *end), &mut codes)?;
+        let end = starts.last().map_or(0, |end| *end);
+        let mut codes = Output::new(PType::U16, end - first);
+        self.codes.decode(first..end, &mut codes)?;
         let codes = codes.words::<u16>()?;
 
         // Nothing is allocated for more than the codes can stand for.
@@ -294,6 +287,7 @@ impl Coded {
 
 #[cfg(test)]
 mod tests {
+    use arrow::array::BinaryViewArray;
     use bytes::Bytes;
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
