@@ -11,6 +11,8 @@ pub(super) const TOKEN_MAX: usize = MAX_TOKEN_SIZE;
 const LEARN_MAX: usize = 256 << 10;
 /// A page names its own tokens, so twice as many would not pay in one of the usual size.
 const TOKEN_BITS: u8 = 11;
+/// An odd number with bits all over: multiplied by it, any bits of a number reach the higher ones.
+const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
 /// Slots of the hash table for each token.
 const SLOTS_PER_TOKEN: usize = 4;
 
@@ -79,11 +81,18 @@ pub(super) struct Tokens {
     lengths: Vec<u8>,
     /// The code of each byte by itself.
     bytes: Vec<u16>,
-    /// By the first two bytes, a bit for each length (less one) of which there is a token.
-    lengths_by_start: Vec<u16>,
+    /// By the hash of the first bytes, as many as [`STARTS`] says, a bit for each length (less one) of which there may be a token.
+    lengths_by_start: [Box<[u16; HINTS]>; STARTS.len()],
     /// Codes of longer tokens plus one, by their hash; 0 is a free slot.
     slots: Vec<u16>,
 }
+
+/// How many first bytes tell which lengths to try: the more, the fewer tokens have the same.
+const STARTS: [usize; 3] = [2, 4, 8];
+/// The lengths that each of them is asked about: those that have so many bytes, and not as many as the next.
+const LENGTHS: [u16; 3] = [0b0000_0000_0000_0110, 0b0000_0000_0111_1000, 0b1111_1111_1000_0000];
+/// Hashes of first bytes. Two starts that share one cost a comparison and nothing else.
+const HINTS: usize = 1 << 13;
 
 /// What is left of 16 bytes when only the first so many count.
 const HEADS: [u128; TOKEN_MAX + 1] = {
@@ -108,7 +117,13 @@ impl Tokens {
 
     /// With a token for each byte, whether it is given or not.
     fn new<'a>(tokens: impl Iterator<Item = &'a [u8]>) -> Self {
-        let mut all = Self { keys: Vec::new(), lengths: Vec::new(), bytes: Vec::new(), lengths_by_start: vec![1; 1 << 16], slots: Vec::new() };
+        let mut all = Self {
+            keys: Vec::new(),
+            lengths: Vec::new(),
+            bytes: Vec::new(),
+            lengths_by_start: [(); 3].map(|()| Box::new([0; HINTS])),
+            slots: Vec::new(),
+        };
         for byte in 0..=u8::MAX {
             all.bytes.push(u16::from(byte));
             all.keys.push(u128::from(byte));
@@ -134,13 +149,15 @@ impl Tokens {
             slot = (slot + 1) % self.slots.len();
         }
         self.slots[slot] = u16::try_from(code + 1).unwrap_or(0);
-        self.lengths_by_start[usize::from(start_of(key))] |= 1 << (length - 1);
+        let bit = 1 << (length - 1);
+        for (index, hints) in self.lengths_by_start.iter_mut().enumerate().filter(|(index, _)| LENGTHS[*index] & bit != 0) {
+            hints[hint(key, index)] |= bit;
+        }
     }
 
     /// Where a token of these bytes is looked for first.
     #[expect(clippy::cast_possible_truncation, reason = "a hash")]
     fn slot(&self, key: u128, length: usize) -> usize {
-        const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
         let mixed = (key as u64 ^ ((key >> 64) as u64).rotate_left(23) ^ length as u64).wrapping_mul(MIX);
         (mixed >> 40) as usize & (self.slots.len() - 1)
     }
@@ -160,15 +177,16 @@ impl Tokens {
     #[inline]
     fn longest(&self, text: u128, room: usize) -> (u16, usize) {
         let fitting = u16::MAX >> (TOKEN_MAX - room.min(TOKEN_MAX));
-        let mut lengths = self.lengths_by_start[usize::from(start_of(text))] & fitting;
-        while lengths > 1 {
+        let hints = |index: usize| self.lengths_by_start[index][hint(text, index)] & LENGTHS[index];
+        let mut lengths = (hints(0) | hints(1) | hints(2)) & fitting;
+        while lengths > 0 {
             let length = TOKEN_MAX - lengths.leading_zeros() as usize;
             if let Some(code) = self.find(text & HEADS[length], length) {
                 return (code, length);
             }
             lengths &= !(1 << (length - 1));
         }
-        (self.bytes[usize::from(start_of(text) & 0xFF)], 1)
+        (self.bytes[usize::from(text.to_le_bytes()[0])], 1)
     }
 
     /// The text in codes, and where those of each string begin.
@@ -203,10 +221,12 @@ impl Tokens {
     }
 }
 
-/// The first two bytes.
-#[expect(clippy::cast_possible_truncation, reason = "the low bytes are the first")]
-fn start_of(text: u128) -> u16 {
-    text as u16
+/// The hash of as many first bytes as [`STARTS`] says.
+#[expect(clippy::cast_possible_truncation, reason = "a hash")]
+#[inline]
+fn hint(text: u128, index: usize) -> usize {
+    let start = (text & HEADS[STARTS[index]]) as u64;
+    (start.wrapping_mul(MIX) >> 40) as usize & (HINTS - 1)
 }
 
 #[cfg(test)]
