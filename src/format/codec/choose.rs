@@ -77,7 +77,7 @@ impl<'a> Context<'a> {
 
     /// The encodings that are of use, the cheapest first.
     fn bids(&self, values: &Values) -> Result<Vec<EncodingId>> {
-        let sample = Sample::of(values, self.zstd_level)?;
+        let sample = Sample::of(values, self.validity, self.zstd_level)?;
         // Nothing beats saying it once, and then nothing else has to be looked at.
         if EncodingId::Constant.implementation().estimate(&sample).is_some() && super::constant::is_constant(values) {
             return Ok(vec![EncodingId::Constant]);
