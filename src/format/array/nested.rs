@@ -187,12 +187,46 @@ fn dense_offsets(ids: &[i8], fields: &UnionFields) -> Result<ScalarBuffer<i32>> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::ErrorKind;
+    use crate::format::array::assemble::{Streams, assemble};
+    use arrow::array::Array;
+    use arrow::datatypes::Field;
+
+    /// Lists of five values in two places, which need not ascend.
+    #[derive(Debug)]
+    struct Lists(i64);
+
+    impl Streams for Lists {
+        fn validity(&self, _stream: usize, _ranges: &Ranges) -> Result<Option<NullBuffer>> {
+            Ok(None)
+        }
+
+        fn offsets(&self, _stream: usize, range: Range<usize>) -> Result<Vec<i64>> {
+            Ok(if range.start == 0 { vec![0, 5] } else { vec![self.0, self.0 + 5] })
+        }
+
+        fn data(&self, _stream: usize, _ptype: PType, _text: bool, _ranges: &Ranges) -> Result<Option<Decoded>> {
+            Ok(None)
+        }
+
+        fn types_before(&self, _stream: usize, _slot: usize) -> Result<TypeCounts> {
+            Ok([0; 128])
+        }
+    }
+
+    #[test]
+    fn values_of_later_rows_stand_behind_those_of_earlier_ones() {
+        let data_type = DataType::List(std::sync::Arc::new(Field::new("item", DataType::Null, true)));
+        let read = |second| assemble(&Lists(second), &data_type, &data_type, &[0..1, 7..8]);
+        assert_eq!(read(5).unwrap().len(), 2);
+        assert_eq!(read(4).unwrap_err().kind(), ErrorKind::InvalidFile);
+    }
 
     #[test]
     fn places_that_cannot_be_numbered_are_an_error() {
         assert_eq!(scaled(&(3..5), 7).unwrap(), 21..35);
         for range in [usize::MAX..usize::MAX, 1..usize::MAX] {
-            assert_eq!(scaled(&range, 2).unwrap_err().kind(), crate::format::ErrorKind::InvalidFile);
+            assert_eq!(scaled(&range, 2).unwrap_err().kind(), ErrorKind::InvalidFile);
         }
     }
 }

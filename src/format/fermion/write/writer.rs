@@ -196,7 +196,7 @@ impl Writer {
 
 /// Bytes of the rows of a batch, not of the buffers they are cut from.
 fn batch_bytes(batch: &RecordBatch) -> usize {
-    batch.columns().iter().map(|array| spelled_bytes(array)).fold(0, usize::saturating_add)
+    batch.columns().iter().map(spelled_bytes).fold(0, usize::saturating_add)
 }
 
 /// Each column is encoded by one thread; threads take the next column when they are done with one.
