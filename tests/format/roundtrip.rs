@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, Int32Array, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::array::{Array, ArrayRef, BooleanArray, DictionaryArray, Int32Array, RecordBatch, RecordBatchOptions, StructArray, UInt32Array};
 use arrow::compute::{concat, concat_batches, filter_record_batch};
-use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, UnionMode};
+use arrow::datatypes::{DataType, Field, Fields, Int8Type, Schema, SchemaRef, UnionMode};
 use datafusion_fermion::format::fermion::{OpenOptions, ScanRequest, WriterOptions};
 use datafusion_fermion::format::scan::{Level, ZoneColumn};
 use proptest::prelude::*;
@@ -128,17 +128,27 @@ fn values_without_bytes_keep_their_count() {
 
 #[test]
 fn a_batch_is_cut_where_its_dictionary_would_overflow() {
-    let data_type = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Int32));
-    let schema = Arc::new(Schema::new(vec![Field::new("a", data_type.clone(), false)]));
-    let batch = |from: i32| {
-        let values = arrow::compute::cast(&Int32Array::from_iter_values(from..from + 100), &data_type).unwrap();
-        RecordBatch::try_new(Arc::clone(&schema), vec![values]).unwrap()
+    let numbers = |from: i32| -> ArrayRef { Arc::new(Int32Array::from_iter_values(from..from + 100)) };
+    let structs = |from: i32| -> ArrayRef {
+        let field = Field::new("x", DataType::Int32, true);
+        Arc::new(StructArray::new(vec![field].into(), vec![numbers(from)], None))
     };
-    let batches = [batch(0), batch(100), batch(200)];
-    let file = write(&schema, &batches, WriterOptions::default()).unwrap();
-    let (_, read) = read_all(&file, 8192).unwrap();
-    assert_rows_same(&schema, &batches, &read);
-    assert!(read.len() > 2, "300 values do not fit two dictionaries of 128");
+    let rows_of = |values: &dyn Fn(i32) -> ArrayRef| {
+        let batch = |from| {
+            let array = DictionaryArray::<Int8Type>::new((0..100).collect(), values(from));
+            let schema = Arc::new(Schema::new(vec![Field::new("a", array.data_type().clone(), false)]));
+            RecordBatch::try_new(schema, vec![Arc::new(array)]).unwrap()
+        };
+        let batches = [batch(0), batch(100), batch(200)];
+        let schema = batches[0].schema();
+        let file = write(&schema, &batches, WriterOptions::default()).unwrap();
+        let (_, read) = read_all(&file, 8192).unwrap();
+        assert_rows_same(&schema, &batches, &read);
+        read.len()
+    };
+    for values in [&numbers as &dyn Fn(i32) -> ArrayRef, &structs] {
+        assert!(rows_of(values) > 2, "300 values do not fit two dictionaries of 128");
+    }
 }
 
 /// Reads with a random half of the zones skipped, and compares with the same rows filtered out of the table.

@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn values_of_later_rows_stand_behind_those_of_earlier_ones() {
-        let data_type = DataType::List(std::sync::Arc::new(Field::new("item", DataType::Null, true)));
+        let data_type = DataType::List(Arc::new(Field::new("item", DataType::Null, true)));
         let read = |second| assemble(&Lists(second), &data_type, &data_type, &[0..1, 7..8]);
         assert_eq!(read(5).unwrap().len(), 2);
         assert_eq!(read(4).unwrap_err().kind(), ErrorKind::InvalidFile);

@@ -328,7 +328,7 @@ mod tests {
     use crate::format::ErrorKind;
     use crate::format::codec::{EncodeOptions, Values, encode};
     use crate::format::fermion::page::write_page;
-    use arrow::array::{Array, AsArray};
+    use arrow::array::AsArray;
     use arrow::buffer::Buffer;
     use arrow::datatypes::{Field, Int64Type, UnionFields, UnionMode};
     use std::sync::Arc;
