@@ -40,6 +40,8 @@ const CASES: &[(&str, EncodingId)] = &[
     ("strings, 27 bytes, zstd", EncodingId::Plain),
     ("strings, 27 bytes, raw", EncodingId::Plain),
     ("strings, 10 bytes, raw", EncodingId::Plain),
+    ("strings, 27 bytes, ONPAIR", EncodingId::OnPair),
+    ("strings, 10 bytes, ONPAIR", EncodingId::OnPair),
     ("strings, 300 distinct", EncodingId::Dictionary),
 ];
 

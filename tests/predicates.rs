@@ -50,7 +50,7 @@ fn table(rng: &mut StdRng) -> RecordBatch {
         (
             "k",
             Arc::new(StringViewArray::from_iter(
-                ints(rng).into_iter().map(|v| v.map(|v| ["", "ab", "a value beyond twelve bytes", "b"][(v % 4) as usize])),
+                ints(rng).into_iter().map(|v| v.map(|v| ["", "ab", "a value beyond twelve bytes", "b"][usize::try_from(v % 4).unwrap()])),
             )),
         ),
         ("b", Arc::new(BooleanArray::from_iter(ints(rng).into_iter().map(|v| v.map(|v| v % 1000 < 500))))),

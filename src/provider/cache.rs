@@ -6,6 +6,7 @@ use std::sync::Arc;
 use datafusion::common::HashMap;
 use datafusion::error::Result;
 use datafusion::execution::cache::cache_manager::{CacheManager, CachedFileMetadataEntry, FileMetadata};
+use object_store::ObjectMeta;
 use object_store::path::Path;
 use tokio::sync::Mutex;
 
@@ -70,7 +71,8 @@ impl FileMetadata for Cached {
 /// The cache's keys have no store in them, and other formats use it too: an entry that is another file's or format's is replaced.
 pub(super) async fn open(reader: &ObjectReader, options: &FermionReadOptions) -> Result<(OpenFile, bool)> {
     let object = reader.object();
-    let cached = reader.caches().and_then(|caches| caches.get_file_metadata_cache().get(&object.location)).filter(|entry| entry.is_valid_for(object));
+    let cached = reader.caches().and_then(|caches| caches.get_file_metadata_cache().get(&object.location));
+    let cached = cached.filter(|entry| entry.is_valid_for(object) && is_same_version(&entry.meta, object));
     if let Some(cached) = cached.as_ref().and_then(|entry| entry.file_metadata.as_any().downcast_ref::<Cached>()) {
         return Ok((cached.file.clone(), false));
     }
@@ -79,6 +81,11 @@ pub(super) async fn open(reader: &ObjectReader, options: &FermionReadOptions) ->
     let file = OpenFile { meta: Arc::new(reader.load(load).await?), loading: Arc::new(Mutex::new(())) };
     keep(reader, &file);
     Ok((file, true))
+}
+
+/// Whether nothing says that the objects differ. Two writes within one tick of a store's clock have the same time, and may have the same size.
+fn is_same_version(cached: &ObjectMeta, object: &ObjectMeta) -> bool {
+    cached.e_tag == object.e_tag && cached.version == object.version
 }
 
 /// Puts a file into the cache, or tells the cache that it has grown.

@@ -115,7 +115,7 @@ impl PreparedFile {
             Some(predicate) => match RowFilter::plan(&context, predicate, &schema, &mut projected.scan)? {
                 Filtering::All => None,
                 Filtering::Some(filter) => Some(Arc::new(filter)),
-                Filtering::None => return Ok(None),
+                Filtering::None => return Ok(nothing(&metrics)),
             },
             None => None,
         };
@@ -123,7 +123,7 @@ impl PreparedFile {
             Some(predicate) => match zone_pruner(&context, predicate, &schema, &metrics)? {
                 Pruning::Nothing => None,
                 Pruning::Zones(pruner) => Some(*pruner),
-                Pruning::Everything => return Ok(None),
+                Pruning::Everything => return Ok(nothing(&metrics)),
             },
             None => None,
         };
@@ -284,4 +284,11 @@ fn with_column(batch: &RecordBatch, schema: SchemaRef, column: ArrayRef) -> Resu
     let mut columns = batch.columns().to_vec();
     columns.push(column);
     Ok(RecordBatch::try_new_with_options(schema, columns, &count)?)
+}
+
+/// No scan: the predicate is never true in the file, which was counted as read before its columns were known.
+fn nothing(metrics: &FileMetrics) -> Option<FileScan> {
+    metrics.files_pruned.add_pruned(1);
+    metrics.files_pruned.subtract_matched(1);
+    None
 }

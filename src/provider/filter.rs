@@ -4,17 +4,19 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanBufferBuilder, RecordBatch, new_null_array};
 use arrow::buffer::BooleanBuffer;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::common::cast::as_boolean_array;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::error::Result;
-use datafusion::physical_expr::expressions::Literal;
+use datafusion::logical_expr::ColumnarValue;
+use datafusion::physical_expr::expressions::{InListExpr, Literal};
 use datafusion::physical_expr::{DynamicFilterTracking, PhysicalExpr, split_conjunction};
-use datafusion::physical_expr_common::physical_expr::{is_volatile, snapshot_physical_expr};
+use datafusion::physical_expr_common::physical_expr::{is_volatile, snapshot_generation, snapshot_physical_expr};
 use datafusion::physical_plan::joins::HashTableLookupExpr;
 
 use super::adapt::adapt;
+use super::fallible::can_fail;
 use super::file::{ScanContext, is_never_true};
 use super::metrics::FileMetrics;
 use super::selection::{Fault, Selection};
@@ -36,6 +38,8 @@ struct Conjunct {
     is_optional: bool,
     /// Says the same of two rows with the same value, so that it can be asked once for each value instead of for each row.
     is_by_value: bool,
+    /// May only be asked about rows that have passed what stands before it.
+    can_fail: bool,
 }
 
 /// The predicate of a scan in terms of one file.
@@ -78,7 +82,8 @@ impl RowFilter {
                 if !is_always_true(&expr) {
                     let columns = scan.positions(&adapted.file_columns, &adapted.schema);
                     let is_by_value = columns.len() == 1 && !is_volatile(&expr);
-                    conjuncts.push(Conjunct { expr, schema: Arc::clone(&adapted.schema), columns, is_optional, is_by_value });
+                    let can_fail = can_fail(&expr, &adapted.schema);
+                    conjuncts.push(Conjunct { expr, schema: Arc::clone(&adapted.schema), columns, is_optional, is_by_value, can_fail });
                 }
             }
         }
@@ -118,8 +123,8 @@ impl ScanColumns {
 #[derive(Debug)]
 pub(super) struct MorselFilter {
     filter: Arc<RowFilter>,
-    /// Of each conjunct, whether this morsel does without it.
-    skipped: Vec<bool>,
+    /// Of each optional conjunct, whether this morsel does without it, and the generation of its expression that this was judged by.
+    skipped: Vec<Option<(u64, bool)>>,
     /// Of each conjunct, what it says of the values of the page that it was last asked about.
     verdicts: Vec<Option<Verdicts>>,
     metrics: FileMetrics,
@@ -134,7 +139,7 @@ struct Verdicts {
 
 impl MorselFilter {
     pub(super) fn new(filter: Arc<RowFilter>, metrics: FileMetrics) -> Self {
-        let skipped: Vec<bool> = filter.conjuncts.iter().map(is_too_dear).collect();
+        let skipped = vec![None; filter.conjuncts.len()];
         Self { verdicts: skipped.iter().map(|_| None).collect(), skipped, filter, metrics }
     }
 
@@ -146,7 +151,7 @@ impl MorselFilter {
             if selection.count == 0 {
                 break;
             }
-            if self.skipped[index] {
+            if conjunct.is_optional && self.is_skipped(index, conjunct) {
                 continue;
             }
             let keep = match self.keep_by_value(index, conjunct, &selection, morsel)? {
@@ -162,10 +167,26 @@ impl MorselFilter {
 }
 
 impl MorselFilter {
+    fn is_skipped(&mut self, index: usize, conjunct: &Conjunct) -> bool {
+        let now = snapshot_generation(&conjunct.expr);
+        match self.skipped[index] {
+            Some((generation, is_skipped)) if generation == now => is_skipped,
+            _ => {
+                let is_skipped = is_worse_than_none(conjunct);
+                self.skipped[index] = Some((now, is_skipped));
+                is_skipped
+            }
+        }
+    }
+
     fn keep_by_row(&self, conjunct: &Conjunct, selection: &mut Selection, morsel: &dyn Morsel) -> Result<BooleanBuffer, Fault> {
         let batch = selection.batch(morsel, &conjunct.columns, &conjunct.schema)?;
         let _timer = self.metrics.row_pushdown_eval_time.timer();
-        Ok(evaluate(&conjunct.expr, &batch)?)
+        let passed = match selection.mask().filter(|_| conjunct.can_fail) {
+            Some(mask) => conjunct.expr.evaluate_selection(&batch, &mask)?,
+            None => conjunct.expr.evaluate(&batch)?,
+        };
+        Ok(rows_that_pass(passed, batch.num_rows())?)
     }
 
     /// Evaluates a conjunct once for each value that a page stores, where its column has not been read anyway and is stored as codes of few values.
@@ -208,18 +229,33 @@ impl MorselFilter {
 
 /// Which values of its only column a conjunct lets pass.
 fn evaluate_column(conjunct: &Conjunct, values: ArrayRef) -> Result<BooleanBuffer> {
-    evaluate(&conjunct.expr, &RecordBatch::try_new(Arc::clone(&conjunct.schema), vec![values])?)
+    let batch = RecordBatch::try_new(Arc::clone(&conjunct.schema), vec![values])?;
+    rows_that_pass(conjunct.expr.evaluate(&batch)?, batch.num_rows())
 }
 
-/// Whether looking at a row costs as much as what it saves: a join that looks rows up in its own table does just that next.
-fn is_too_dear(conjunct: &Conjunct) -> bool {
-    let looks_up = |expr: &Arc<dyn PhysicalExpr>| Ok(expr.downcast_ref::<HashTableLookupExpr>().is_some());
-    conjunct.is_optional && snapshot_physical_expr(Arc::clone(&conjunct.expr)).and_then(|now| now.exists(looks_up)).unwrap_or(true)
+/// Whether an optional conjunct is better not asked about rows.
+///
+/// A join that looks rows up in its own table does just that next: asking first costs as much as it saves. And a set of floats tells -0.0 from
+/// 0.0, which the join takes for equal.
+fn is_worse_than_none(conjunct: &Conjunct) -> bool {
+    let is_such = |expr: &Arc<dyn PhysicalExpr>| {
+        let of_floats = |set: &InListExpr| set.expr().data_type(&conjunct.schema).is_ok_and(|of| has_floats(&of));
+        Ok(expr.downcast_ref::<HashTableLookupExpr>().is_some() || expr.downcast_ref::<InListExpr>().is_some_and(of_floats))
+    };
+    snapshot_physical_expr(Arc::clone(&conjunct.expr)).and_then(|now| now.exists(is_such)).unwrap_or(true)
+}
+
+fn has_floats(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Struct(fields) => fields.iter().any(|field| has_floats(field.data_type())),
+        DataType::Dictionary(_, values) => has_floats(values),
+        other => other.is_floating() || other.is_nested(),
+    }
 }
 
 /// Which rows pass; null is no.
-fn evaluate(expr: &Arc<dyn PhysicalExpr>, batch: &RecordBatch) -> Result<BooleanBuffer> {
-    let passed = expr.evaluate(batch)?.into_array(batch.num_rows())?;
+fn rows_that_pass(passed: ColumnarValue, rows: usize) -> Result<BooleanBuffer> {
+    let passed = passed.into_array(rows)?;
     let passed = as_boolean_array(&passed)?;
     Ok(match passed.nulls().filter(|nulls| nulls.null_count() > 0) {
         Some(nulls) => passed.values() & nulls.inner(),
@@ -233,10 +269,9 @@ mod tests {
 
     #[test]
     fn a_null_does_not_pass() {
-        let schema = Arc::new(Schema::new(vec![arrow::datatypes::Field::new("a", arrow::datatypes::DataType::Boolean, true)]));
-        let column: ArrayRef = Arc::new(arrow::array::BooleanArray::from(vec![Some(true), None, Some(false)]));
-        let batch = RecordBatch::try_new(schema, vec![column]).unwrap();
-        let expr: Arc<dyn PhysicalExpr> = Arc::new(datafusion::physical_expr::expressions::Column::new("a", 0));
-        assert_eq!(evaluate(&expr, &batch).unwrap(), BooleanBuffer::from(vec![true, false, false]));
+        let passed: ArrayRef = Arc::new(arrow::array::BooleanArray::from(vec![Some(true), None, Some(false)]));
+        assert_eq!(rows_that_pass(ColumnarValue::Array(passed), 3).unwrap(), BooleanBuffer::from(vec![true, false, false]));
+        let constant = |value| rows_that_pass(ColumnarValue::Scalar(ScalarValue::Boolean(value)), 2).unwrap();
+        assert_eq!([constant(Some(true)), constant(Some(false)), constant(None)].map(|keep| keep.count_set_bits()), [2, 0, 0]);
     }
 }

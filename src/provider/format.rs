@@ -1,13 +1,13 @@
 //! [`FermionFormat`] and its factory: what DataFusion asks of a format before it plans a scan or a write.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::Session;
-use datafusion::common::{GetExt, Statistics, internal_datafusion_err, internal_err, not_impl_err};
+use datafusion::common::{GetExt, Statistics, internal_datafusion_err, internal_err, not_impl_err, plan_err};
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::datasource::file_format::{FileFormat, FileFormatFactory, FileMeta as EngineFileMeta};
 use datafusion::datasource::physical_plan::{FileScanConfig, FileScanConfigBuilder, FileSinkConfig, FileSource};
@@ -98,12 +98,12 @@ impl FermionFormat {
         Ok(statistics)
     }
 
-    fn ordering(reader: &ObjectReader, meta: &FileMeta, table: &SchemaRef) -> Result<Option<LexOrdering>> {
+    fn ordering(reader: &ObjectReader, meta: &FileMeta, table: &SchemaRef, statistics: &Statistics) -> Result<Option<LexOrdering>> {
         let Some(text) = meta.ordering() else {
             return Ok(None);
         };
         let file = meta.schema().map_err(|error| reader.fault(error))?;
-        Ok(ordering::from_text(text, &file, table))
+        Ok(ordering::from_text(text, &file, table).and_then(|ordering| ordering::without_nulls(ordering, statistics)))
     }
 }
 
@@ -158,7 +158,8 @@ impl FileFormat for FermionFormat {
         object: &ObjectMeta,
     ) -> Result<Option<LexOrdering>> {
         let (reader, open) = self.open(state, store, object).await?;
-        Self::ordering(&reader, &open.meta, &table_schema)
+        let statistics = Self::statistics(&reader, &open, &table_schema).await?;
+        Self::ordering(&reader, &open.meta, &table_schema, &statistics)
     }
 
     async fn infer_stats_and_ordering(
@@ -170,7 +171,8 @@ impl FileFormat for FermionFormat {
     ) -> Result<EngineFileMeta> {
         let (reader, open) = self.open(state, store, object).await?;
         let statistics = Self::statistics(&reader, &open, &table_schema).await?;
-        Ok(EngineFileMeta::new(statistics).with_ordering(Self::ordering(&reader, &open.meta, &table_schema)?))
+        let ordering = Self::ordering(&reader, &open.meta, &table_schema, &statistics)?;
+        Ok(EngineFileMeta::new(statistics).with_ordering(ordering))
     }
 
     /// The scan as it is, with what only the session has: its caches.
@@ -192,12 +194,22 @@ impl FileFormat for FermionFormat {
         if conf.insert_op != InsertOp::Append {
             return not_impl_err!("{} is not implemented for Fermion", conf.insert_op);
         }
+        refuse_same_names(conf.output_schema())?;
         let sink = FermionSink::new(conf, self.options.write.clone(), order_requirements.as_ref());
         Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), order_requirements)))
     }
 
     fn file_source(&self, table_schema: TableSchema) -> Arc<dyn FileSource> {
         Arc::new(FermionSource::new(table_schema).with_options(self.options.read.clone()))
+    }
+}
+
+/// A file with two columns of one name could be written, and no SQL could read it.
+fn refuse_same_names(schema: &Schema) -> Result<()> {
+    let mut names = HashSet::new();
+    match schema.fields().iter().find(|field| !names.insert(field.name())) {
+        Some(twice) => plan_err!("two columns of the file would be called \"{}\"; give one of them another name with AS", twice.name()),
+        None => Ok(()),
     }
 }
 

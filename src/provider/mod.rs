@@ -13,7 +13,7 @@
 //! | `file` | one file of a scan, from `PartitionedFile` to that loop |
 //! | `adapt` | expressions over the table as expressions over one file |
 //! | `prune` | `PruningStatistics`: predicates on zones |
-//! | `filter`, `selection` | predicates on rows, and the rows that they leave |
+//! | `filter`, `selection`, `fallible` | predicates on rows, the rows that they leave, and what must not be asked about the others |
 //! | `decode` | batches of a loaded stripe |
 //! | `rows` | `file_row_index()` |
 //! | `io`, `cache` | bytes from a store; open files in DataFusion's cache |
@@ -26,6 +26,7 @@ mod adapt;
 mod cache;
 mod decode;
 mod error;
+mod fallible;
 mod file;
 mod filter;
 mod format;

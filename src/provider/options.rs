@@ -11,6 +11,7 @@ use std::str::FromStr;
 use datafusion::catalog::Session;
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::common::config_err;
+use datafusion::common::utils::datafusion_strsim::levenshtein;
 use datafusion::error::{DataFusionError, Result};
 
 use crate::format::fermion::WriterOptions;
@@ -169,8 +170,9 @@ impl FermionOptions {
         let mut entries: Vec<_> = statement.iter().collect();
         entries.sort_unstable();
         for (key, value) in entries {
-            if let Some(name) = own_name(key) {
-                self.set_by_name(name, value)?;
+            match own_name(key) {
+                Some(name) => self.set_by_name(name, value)?,
+                None => refuse_misspelt(key)?,
             }
         }
         Ok(())
@@ -178,7 +180,11 @@ impl FermionOptions {
 
     fn set_by_name(&mut self, name: &str, value: &str) -> Result<()> {
         match ENTRIES.iter().find(|entry| entry.name == name) {
-            Some(entry) => (entry.set)(self, value),
+            Some(entry) => {
+                (entry.set)(self, value)?;
+                let options = self.write.writer_options(1, None);
+                options.validate().map_err(|error| DataFusionError::Configuration(error.to_string()))
+            }
             None => {
                 let names: Vec<_> = ENTRIES.iter().map(|entry| entry.name).collect();
                 config_err!("there is no option \"{name}\" of fermion; there are: {}", names.join(", "))
@@ -190,6 +196,15 @@ impl FermionOptions {
 /// The option that a key names, if the key is about Fermion at all.
 fn own_name(key: &str) -> Option<&str> {
     NAMESPACES.iter().find_map(|namespace| key.strip_prefix(namespace)).or_else(|| (!key.contains('.')).then_some(key))
+}
+
+/// A namespace that is almost ours is meant to be.
+fn refuse_misspelt(key: &str) -> Result<()> {
+    let namespace = key.split_inclusive('.').next().unwrap_or_default();
+    match NAMESPACES.iter().find(|ours| levenshtein(namespace, ours) <= 2) {
+        Some(ours) => config_err!("there are no options of \"{namespace}\"; should \"{key}\" begin with \"{ours}\"?"),
+        None => Ok(()),
+    }
 }
 
 impl ConfigExtension for FermionOptions {
@@ -278,6 +293,14 @@ mod tests {
         );
         let error = altered(&[("page_rows", "many")]).unwrap_err().to_string();
         assert_eq!(error, "Invalid or Unsupported Configuration: fermion.page_rows cannot be \"many\": invalid digit found in string");
+    }
+
+    #[test]
+    fn a_namespace_that_is_almost_right_and_a_value_out_of_range_are_errors_at_once() {
+        let error = altered(&[("fermoin.page_rows", "1")]).unwrap_err().to_string();
+        assert!(error.ends_with("should \"fermoin.page_rows\" begin with \"fermion.\"?"), "{error}");
+        let error = altered(&[("page_rows", "0")]).unwrap_err().to_string();
+        assert!(error.contains("page_rows is 0; it must be between 1 and"), "{error}");
     }
 
     #[test]

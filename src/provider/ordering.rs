@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use arrow::compute::SortOptions;
 use arrow::datatypes::Schema;
+use datafusion::common::Statistics;
+use datafusion::common::stats::Precision;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, LexRequirement, PhysicalSortExpr};
 
@@ -42,6 +44,18 @@ pub(super) fn from_text(text: &str, file: &Schema, table: &Schema) -> Option<Lex
         let (_, in_file) = file.column_with_name(&name)?;
         is_read_as(in_file.data_type(), field.data_type()).then(|| PhysicalSortExpr::new(Arc::new(Column::new(&name, index)), options))
     }))
+}
+
+/// The part of an ordering before the first column that has nulls, or may have.
+///
+/// The engine puts files one behind the other whose least and greatest values ascend. Those do not say where the nulls are, and nulls at the end
+/// of one file are in the middle of two.
+pub(super) fn without_nulls(ordering: LexOrdering, statistics: &Statistics) -> Option<LexOrdering> {
+    let has_no_nulls = |item: &PhysicalSortExpr| {
+        let column = item.expr.downcast_ref::<Column>().and_then(|column| statistics.column_statistics.get(column.index()));
+        column.is_some_and(|column| column.null_count == Precision::Exact(0))
+    };
+    LexOrdering::new(ordering.into_iter().take_while(has_no_nulls))
 }
 
 fn parse(text: &str) -> Option<Vec<(String, SortOptions)>> {

@@ -10,6 +10,7 @@ use datafusion::functions::core::input_file_name::InputFileNameFunc;
 use datafusion::physical_expr::expressions::{Column, IsNotNullExpr, IsNullExpr};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_expr_adapter::rewrite::expr_references_scalar_udf;
+use datafusion::physical_expr_common::physical_expr::is_volatile;
 
 use std::sync::Arc;
 
@@ -18,9 +19,10 @@ const LIST_PREDICATES: [&str; 3] = ["array_has", "array_has_all", "array_has_any
 
 /// Whether all columns of the filter are in `schema` (partition columns included, virtual ones not) and none is nested, except for
 /// flat fields taken out of structs and lists in filters that are made for lists; and nothing is asked that only a projection is given: where a
-/// row comes from.
+/// row comes from. Nor may it be volatile: a scan that makes a column of `random()` would make it again to filter by it.
 pub(super) fn is_about_stored_values(filter: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
-    if expr_references_scalar_udf::<FileRowIndexFunc>(filter) || expr_references_scalar_udf::<InputFileNameFunc>(filter) {
+    let asks_for_place = expr_references_scalar_udf::<FileRowIndexFunc>(filter) || expr_references_scalar_udf::<InputFileNameFunc>(filter);
+    if asks_for_place || is_volatile(filter) {
         return false;
     }
     let lists_allowed = has_list_predicate(filter);

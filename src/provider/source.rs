@@ -109,6 +109,9 @@ impl FermionSource {
             write!(f, ", dynamic_rg_pruning=eligible")?;
         }
         // What is shown is made for the table's schema. What prunes a file is made for that file's.
+        if !self.options.pruning {
+            return Ok(());
+        }
         let pruning = pruning_predicate(predicate, self.table.table_schema(), self.options.max_in_list_size, &Count::new());
         if let Some(pruning) = pruning {
             let mut guarantees: Vec<String> = pruning.literal_guarantees().iter().map(ToString::to_string).collect();

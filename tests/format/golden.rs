@@ -78,6 +78,37 @@ mod tables {
         batch(vec![("list", Arc::new(lists)), ("struct", Arc::new(structs.unwrap()))])
     }
 
+    /// Text of words, with nulls and characters of more than one byte; and bytes that are no text.
+    pub(super) fn text() -> RecordBatch {
+        const WORDS: [&str; 16] = [
+            "carefully",
+            "final",
+            "deposits",
+            "sleep",
+            "furiously",
+            "among",
+            "the",
+            "ironic",
+            "requests",
+            "accounts",
+            "über",
+            "blithely",
+            "even",
+            "packages",
+            "naïve",
+            "haggle",
+        ];
+        let sentence = |row: u64| {
+            let words = (0..4 + row % 5).map(|word| WORDS[usize::try_from((row * 31 + word + 7).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 60).unwrap()]);
+            words.collect::<Vec<_>>().join(" ")
+        };
+        let bytes = |row: u64| [sentence(row).into_bytes(), row.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes()[6..].to_vec()].concat();
+        batch(vec![
+            ("sentences", Arc::new(StringViewArray::from_iter((0..3000).map(|row| (row % 7 != 3).then(|| sentence(row)))))),
+            ("bytes", Arc::new(BinaryArray::from_iter_values((0..3000).map(bytes)))),
+        ])
+    }
+
     fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
         let fields: Vec<Field> = columns.iter().map(|(name, array)| Field::new(*name, array.data_type().clone(), true)).collect();
         RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.into_iter().map(|(_, array)| array).collect()).unwrap()
@@ -92,6 +123,11 @@ fn v1_0_flat() {
 #[test]
 fn v1_0_nested() {
     check("v1.0_nested.fermion", &[tables::nested()], WriterOptions { page_rows: 1024, ..Default::default() });
+}
+
+#[test]
+fn v1_0_text() {
+    check("v1.0_onpair.fermion", &[tables::text()], WriterOptions { page_rows: 2048, ..Default::default() });
 }
 
 #[test]
@@ -147,8 +183,8 @@ fn encodings(file: &Bytes) -> BTreeSet<u8> {
 
 #[test]
 fn every_encoding_is_in_a_golden_file() {
-    let files = ["v1.0_flat.fermion", "v1.0_nested.fermion", "v1.0_plain.fermion", "v1.0_types.fermion"];
-    let found: BTreeSet<u8> = files.iter().flat_map(|name| encodings(&Bytes::from(std::fs::read(path(name)).unwrap()))).collect();
+    let files = std::fs::read_dir(path("")).unwrap().map(|file| file.unwrap().path());
+    let found: BTreeSet<u8> = files.flat_map(|file| encodings(&Bytes::from(std::fs::read(file).unwrap()))).collect();
     let known: BTreeSet<u8> = EncodingId::ALL.iter().map(|encoding| encoding.id()).collect();
     assert_eq!(found, known);
 }

@@ -1,11 +1,13 @@
 //! The chooser: every encoding bids for the values by a sample, the cheapest bid wins, and the winner's children are chosen in the same way.
 
+use std::cell::RefCell;
+
 use arrow::buffer::NullBuffer;
 
 use super::buffer::{EncodedBuffer, Kind};
 use super::node::EncodedNode;
 use super::sample::Sample;
-use super::{EncodeOptions, EncodingId, PType, Values};
+use super::{EncodeOptions, EncodingId, Memory, PType, Values};
 use crate::format::{Error, Result};
 
 /// What an encoding needs to know to encode, and how it has its children encoded.
@@ -17,6 +19,7 @@ pub(super) struct Context<'a> {
     zstd_level: Option<i32>,
     forced: Option<EncodingId>,
     validity: Option<&'a NullBuffer>,
+    memory: Option<&'a RefCell<Memory>>,
     /// A bit per encoding that may not be chosen.
     ruled_out: u32,
     patched: bool,
@@ -25,13 +28,23 @@ pub(super) struct Context<'a> {
 impl<'a> Context<'a> {
     /// For the root. Its values are the only ones that may be null.
     pub(super) fn root(options: &EncodeOptions, validity: Option<&'a NullBuffer>) -> Self {
-        Self { zstd_level: options.zstd_level, forced: options.forced, validity, ruled_out: 0, patched: true }
+        Self { zstd_level: options.zstd_level, forced: options.forced, validity, memory: None, ruled_out: 0, patched: true }
     }
 
     /// For a child, on whose way down some encodings are of no more use.
     pub(super) fn child(&self, without: &[EncodingId]) -> Context<'static> {
         let ruled_out = without.iter().fold(self.ruled_out, |bits, encoding| bits | bit(*encoding));
-        Context { zstd_level: self.zstd_level, forced: None, validity: None, ruled_out, patched: self.patched }
+        Context { zstd_level: self.zstd_level, forced: None, validity: None, memory: None, ruled_out, patched: self.patched }
+    }
+
+    /// The same with what was learnt from earlier pages, to be added to.
+    pub(super) fn with_memory(self, memory: &'a RefCell<Memory>) -> Self {
+        Self { memory: Some(memory), ..self }
+    }
+
+    /// What was learnt from earlier pages, if these values are a page's.
+    pub(super) fn memory(&self) -> Option<&'a RefCell<Memory>> {
+        self.memory
     }
 
     /// The same without patches in frames: for patches.
@@ -75,9 +88,17 @@ impl<'a> Context<'a> {
         node.ok_or_else(|| Error::invalid_argument("these values have no encoding"))
     }
 
+    /// What the cost of encodings is judged by.
+    pub(super) fn sample<'v>(&self, values: &'v Values) -> Result<Sample<'v>>
+    where
+        'a: 'v,
+    {
+        Sample::of(values, self.validity, self.zstd_level)
+    }
+
     /// The encodings that are of use, the cheapest first.
     fn bids(&self, values: &Values) -> Result<Vec<EncodingId>> {
-        let sample = Sample::of(values, self.validity, self.zstd_level)?;
+        let sample = self.sample(values)?;
         // Nothing beats saying it once, and then nothing else has to be looked at.
         if EncodingId::Constant.implementation().estimate(&sample).is_some() && super::constant::is_constant(values) {
             return Ok(vec![EncodingId::Constant]);

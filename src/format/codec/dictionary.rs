@@ -5,7 +5,6 @@ use std::ops::Range;
 
 use arrow::buffer::Buffer;
 
-use super::buffer::Kind;
 use super::choose::Context;
 use super::distinct::Distinct;
 use super::node::{EncodedNode, Node, Parts};
@@ -33,9 +32,8 @@ impl Encoding for Dictionary {
                 Cost { bytes: code_bytes + entries * width + 100.0, nanos: 0.6 * count }
             }
             _ => {
-                let raw = entries * sample.text_bytes() / count;
-                let left = sample.zstd_left(Kind::Text);
-                Cost { bytes: code_bytes + raw * left + entries + 100.0, nanos: count + 2.0 * entries }.compressed(raw, left)
+                let text = sample.text_cost(entries * sample.text_bytes() / count, entries);
+                Cost { bytes: code_bytes + text.bytes + 100.0, nanos: count + text.nanos }
             }
         })
     }

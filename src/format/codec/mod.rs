@@ -15,6 +15,7 @@ mod delta;
 mod dictionary;
 mod frame;
 mod narrow;
+mod onpair;
 mod plain;
 mod run_length;
 
@@ -26,6 +27,7 @@ mod sample;
 #[cfg(test)]
 mod tests;
 
+use std::cell::RefCell;
 use std::fmt::Debug;
 use std::ops::Range;
 
@@ -39,6 +41,7 @@ use sample::{Cost, Sample};
 
 pub(crate) use node::Node;
 pub use node::{BufferInfo, COUNT_MAX, Encoded, EncodingTree};
+pub use onpair::Memory;
 pub use values::{Decoded, Output, PType, Values};
 
 macro_rules! encodings {
@@ -95,6 +98,8 @@ encodings! {
     Narrow = 6, "NARROW", narrow::Narrow;
     /// A bit per boolean.
     Bitmap = 7, "BITMAP", bitmap::Bitmap;
+    /// Codes of pieces of text that come again.
+    OnPair = 10, "ONPAIR", onpair::OnPair;
 }
 
 impl EncodingId {
@@ -151,6 +156,11 @@ impl Default for EncodeOptions {
 
 /// Encodes the values of a page in whatever is cheapest to store and to decode. The slots of nulls may come back as anything.
 pub fn encode(values: &Values, validity: Option<&NullBuffer>, options: &EncodeOptions) -> Result<Encoded> {
+    encode_next(values, validity, options, &RefCell::default())
+}
+
+/// The same of one of many pages, with what was learnt from those before it.
+pub fn encode_next(values: &Values, validity: Option<&NullBuffer>, options: &EncodeOptions, memory: &RefCell<Memory>) -> Result<Encoded> {
     if values.len() > COUNT_MAX {
         return Err(Error::invalid_argument(format!("a page of {} values; {COUNT_MAX} are the most", values.len())));
     }
@@ -159,6 +169,6 @@ pub fn encode(values: &Values, validity: Option<&NullBuffer>, options: &EncodeOp
     }
     let validity = validity.filter(|validity| validity.null_count() > 0);
     let filled = validity.map(|validity| sample::fill_forward(values, validity)).transpose()?;
-    let context = Context::root(options, validity);
+    let context = Context::root(options, validity).with_memory(memory);
     Encoded::new(context.encode(filled.as_ref().unwrap_or(values))?)
 }

@@ -32,11 +32,7 @@ impl Encoding for Plain {
                 let left = if ptype.is_integer() { 1.0 } else { sample.zstd_left(Kind::Numbers) };
                 Some(Cost { bytes: raw * left, nanos: 0.05 * raw }.compressed(raw, left))
             }
-            Values::Bytes(_) => {
-                let raw = sample.text_bytes();
-                let left = sample.zstd_left(Kind::Text);
-                Some(Cost { bytes: raw * left + count, nanos: 2.0 * count }.compressed(raw, left))
-            }
+            Values::Bytes(_) => Some(sample.plain_text_cost(sample.text_bytes(), count)),
         }
     }
 
@@ -134,18 +130,23 @@ impl Strings {
         if total != self.buffer.len() as u64 {
             return Err(Error::invalid_file(format!("lengths add up to {total}, but there are {} bytes", self.buffer.len())));
         }
-        let mut offsets = vec![0; lengths.len() + 1];
-        let mut end = 0u32;
-        for (offset, &length) in offsets[1..].iter_mut().zip(lengths) {
-            end = end.wrapping_add(length);
-            *offset = end;
-        }
-        Ok(offsets)
+        Ok(offsets_of(lengths))
     }
 }
 
+/// Where values of these lengths start, and the end. The sum of the lengths has been checked.
+pub(super) fn offsets_of(lengths: &[u32]) -> Vec<u32> {
+    let mut offsets = vec![0; lengths.len() + 1];
+    let mut end = 0u32;
+    for (offset, &length) in offsets[1..].iter_mut().zip(lengths) {
+        end = end.wrapping_add(length);
+        *offset = end;
+    }
+    offsets
+}
+
 /// Checks all bytes at once, and that no value starts inside of a character.
-fn check_utf8(bytes: &[u8], offsets: &[u32]) -> Result<()> {
+pub(super) fn check_utf8(bytes: &[u8], offsets: &[u32]) -> Result<()> {
     if bytes.is_ascii() {
         return Ok(());
     }

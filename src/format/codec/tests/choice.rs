@@ -50,14 +50,24 @@ fn obvious_data_gets_the_obvious_encoding() {
 }
 
 #[test]
-fn strings_get_a_dictionary_or_zstd() {
+fn strings_get_a_dictionary_onpair_or_zstd() {
     let mut random = StdRng::seed_from_u64(4);
     let words = ["carefully", "final", "deposits", "sleep", "furiously", "among", "the", "ironic", "requests", "accounts"];
     let text: Vec<String> = (0..COUNT / 4).map(|_| (0..6).map(|_| words[random.random_range(0..10)]).collect::<Vec<_>>().join(" ")).collect();
     let (tree, encoded) = choose(&Values::Bytes(BinaryViewArray::from_iter_values(&text)));
     let raw: usize = text.iter().map(String::len).sum();
+    assert_eq!(tree.encoding, EncodingId::OnPair, "{tree}");
+    assert!(encoded.size() < raw * 2 / 10, "{} of {raw}\n{tree}", encoded.size());
+
+    // Long pieces that come again: longer than a token.
+    let mut noise = |length: usize| (0..length).map(|_| random.random()).collect::<Vec<u8>>();
+    let pieces: Vec<Vec<u8>> = (0..15).map(|_| noise(200)).collect();
+    let blobs: Vec<Vec<u8>> = (0..COUNT / 16).map(|index| [&pieces[index * 7919 % 15][..], &noise(2)].concat()).collect();
+    let (tree, _) = choose(&Values::Bytes(BinaryViewArray::from_iter_values(&blobs)));
     assert_eq!((tree.encoding, tree.buffers[0].compression), (EncodingId::Plain, 1), "{tree}");
-    assert!(encoded.size() < raw * 4 / 10, "{} of {raw}\n{tree}", encoded.size());
+    let blobs: Vec<Vec<u8>> = (0..COUNT / 4).map(|_| noise(40)).collect();
+    let (tree, _) = choose(&Values::Bytes(BinaryViewArray::from_iter_values(&blobs)));
+    assert_eq!((tree.encoding, tree.buffers[0].compression), (EncodingId::Plain, 0), "{tree}");
 
     let few: Vec<&str> = (0..COUNT).map(|_| words[random.random_range(0..10)]).collect();
     let (tree, encoded) = choose(&Values::Bytes(BinaryViewArray::from_iter_values(few)));

@@ -120,7 +120,7 @@ fn open(page: Vec<u8>, ptype: PType) -> Result<Page, Error> {
 #[test]
 fn what_is_not_known_needs_a_newer_reader() {
     let kind = |page| open(page, PType::I32).unwrap_err().kind();
-    for encoding in 8..=255 {
+    for encoding in (0..=255).filter(|id| EncodingId::ALL.iter().all(|known| known.id() != *id)) {
         assert_eq!(kind(page(encoding, PType::I32, 1, &[], 0, 0)), ErrorKind::UnsupportedVersion);
     }
     let mut unknown_type = page(1, PType::I32, 1, &[], 0, 0);

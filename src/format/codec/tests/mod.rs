@@ -118,6 +118,7 @@ fn check(name: &str, values: &Values) {
         let done = check_one(name, values, None, &EncodeOptions { zstd_level, forced: Some(*forced) });
         let must = match forced {
             EncodingId::Plain | EncodingId::Dictionary => values.ptype() != PType::Bool,
+            EncodingId::OnPair => values.ptype() == PType::Bytes,
             EncodingId::Bitmap => values.ptype() == PType::Bool,
             EncodingId::RunLength => !values.is_empty(),
             EncodingId::Frame | EncodingId::Delta => !values.is_empty() && super::pack::is_lane(values.ptype()),
@@ -166,7 +167,7 @@ fn a_slice_of_values_is_encoded_as_if_it_were_all() {
 fn text_is_checked_once_it_is_decoded() {
     for strings in [vec!["ä".repeat(7), "b".into(), "ü".repeat(5)], vec!["ä".repeat(7); 3]] {
         let values = Values::Bytes(BinaryViewArray::from_iter_values(&strings));
-        for forced in [EncodingId::Plain, EncodingId::Dictionary, EncodingId::RunLength, EncodingId::Constant] {
+        for forced in [EncodingId::Plain, EncodingId::Dictionary, EncodingId::RunLength, EncodingId::Constant, EncodingId::OnPair] {
             let Some(bytes) = page_of(&values, None, &EncodeOptions { zstd_level: None, forced: Some(forced) }) else { continue };
             let expect = PageExpect { utf8: true, checksum: false, ..expect(&values) };
             let read = |bytes: &[u8]| {

@@ -82,6 +82,7 @@ fn values(node: &Node) -> Vec<Value> {
         }
         6 => values(&node.children[0]).into_iter().map(|value| widen(value, node.children[0].ptype, width)).collect(),
         7 => (0..node.count).map(|at| vec![node.buffers[0][at / 8] >> (at % 8) & 1]).collect(),
+        10 => onpair(node),
         other => unreachable!("encoding {other}"),
     };
     assert_eq!(found.len(), node.count);
@@ -113,6 +114,31 @@ fn frame(node: &Node, width: usize) -> Vec<Value> {
             found[index(position)] = value;
         }
     }
+    found
+}
+
+/// Code by code; blocks matter only to who skips some.
+fn onpair(node: &Node) -> Vec<Value> {
+    let mut rest = node.buffers[0].as_slice();
+    let tokens: Vec<&[u8]> = values(&node.children[0]).iter().map(|length| rest.split_off(..index(length)).unwrap()).collect();
+    assert!(rest.is_empty() && tokens.iter().all(|token| (1..=16).contains(&token.len())));
+    let (mut text, mut ends) = (Vec::new(), vec![0]);
+    for code in values(&node.children[1]) {
+        text.extend_from_slice(tokens[index(&code)]);
+        ends.push(text.len());
+    }
+    let starts = values(&node.children[3]);
+    let mut at = 0;
+    let values_of = |(number, length): (usize, &Value)| {
+        if number % 1024 == 0 {
+            // Codes before the block make the text before it.
+            assert_eq!(ends[index(&starts[number / 1024])], at);
+        }
+        at += index(length);
+        text[at - index(length)..at].to_vec()
+    };
+    let found = values(&node.children[2]).iter().enumerate().map(values_of).collect();
+    assert_eq!(at, text.len());
     found
 }
 

@@ -55,7 +55,8 @@ impl WriterOptions {
     /// A stripe's rows are 32 bits wide.
     const STRIPE_ROWS_MAX: usize = 1 << 30;
 
-    pub(super) fn validate(&self) -> Result<()> {
+    /// Refuses what is out of range, by its name.
+    pub(crate) fn validate(&self) -> Result<()> {
         let ranges = [
             ("page_bytes", self.page_bytes, 1, Self::STRIPE_BYTES_MAX),
             ("page_rows", self.page_rows, 1, Self::PAGE_ROWS_MAX),

@@ -1,5 +1,7 @@
 //! One stream of a column: pages gather until the stripe ends, then they are its chunk.
 
+use std::cell::RefCell;
+
 use arrow::array::{Array, ArrayRef};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow::datatypes::DataType;
@@ -8,8 +10,7 @@ use bytes::Bytes;
 use super::cut::{even, page_lengths};
 use super::options::WriterOptions;
 use crate::format::array::leaf_values;
-use crate::format::codec::{EncodeOptions, encode};
-use crate::format::codec::{PType, Values};
+use crate::format::codec::{EncodeOptions, Memory, PType, Values, encode_next};
 use crate::format::error::{Error, Result};
 use crate::format::fermion::cmb::{Chunk, ChunkPage, Pages, StreamType};
 use crate::format::fermion::page::write_page;
@@ -36,9 +37,9 @@ impl PageSettings {
         }
     }
 
-    fn page(&self, values: &Values, nulls: Option<&NullBuffer>, rows: usize) -> Result<Vec<u8>> {
+    fn page(&self, values: &Values, nulls: Option<&NullBuffer>, rows: usize, memory: &RefCell<Memory>) -> Result<Vec<u8>> {
         let rows = u32::try_from(rows).map_err(|_| Error::invalid_argument("a page has too many rows"))?;
-        Ok(write_page(&encode(values, nulls, &self.encode)?, rows, self.checksums))
+        Ok(write_page(&encode_next(values, nulls, &self.encode, memory)?, rows, self.checksums))
     }
 }
 
@@ -54,6 +55,7 @@ pub(super) struct StreamWriter {
     any_valid: bool,
     next_offset: i64,
     bounds: Option<Option<Bounds>>,
+    memory: RefCell<Memory>,
 }
 
 #[derive(Debug)]
@@ -72,7 +74,7 @@ enum Body {
 
 impl StreamWriter {
     pub(super) fn new(kind: StreamType) -> Self {
-        Self { kind, pages: Vec::new(), encoded_bytes: 0, rows: 0, any_valid: false, next_offset: 0, bounds: None }
+        Self { kind, pages: Vec::new(), encoded_bytes: 0, rows: 0, any_valid: false, next_offset: 0, bounds: None, memory: RefCell::default() }
     }
 
     pub(super) fn kind(&self) -> StreamType {
@@ -90,7 +92,7 @@ impl StreamWriter {
             let nulls = nulls.map(|nulls| nulls.slice(start, rows));
             let body = match nulls {
                 Some(nulls) if nulls.null_count() == rows => Body::Uniform(false),
-                Some(nulls) if nulls.null_count() > 0 => Body::Bytes(settings.page(&Values::Bool(nulls.into_inner()), None, rows)?),
+                Some(nulls) if nulls.null_count() > 0 => Body::Bytes(settings.page(&Values::Bool(nulls.into_inner()), None, rows, &self.memory)?),
                 _ => Body::Uniform(true),
             };
             self.add(rows, ZoneStats::UNKNOWN, body);
@@ -107,7 +109,7 @@ impl StreamWriter {
             let page: Vec<i64> = offsets.iter().skip(start).take(rows + 1).map(|offset| offset + base).collect();
             self.next_offset = page.last().copied().unwrap_or(base);
             let values = Values::Fixed { ptype: PType::I64, bytes: Buffer::from_vec(page) };
-            let body = Body::Bytes(settings.page(&values, None, rows)?);
+            let body = Body::Bytes(settings.page(&values, None, rows, &self.memory)?);
             self.add(rows, ZoneStats::UNKNOWN, body);
             start += rows;
         }
@@ -119,7 +121,7 @@ impl StreamWriter {
         let mut start = 0;
         for rows in page_lengths(&values, settings.page_bytes, settings.page_rows) {
             let slice = array.slice(start, rows);
-            let bytes = settings.page(&values.slice(start, rows), slice.nulls(), rows)?;
+            let bytes = settings.page(&values.slice(start, rows), slice.nulls(), rows, &self.memory)?;
             let stats = if settings.statistics { leaf_stats(slice.as_ref()) } else { ZoneStats::UNKNOWN };
             if settings.statistics {
                 self.merge_bounds(leaf_bounds(slice.as_ref()), &stats, array.data_type());
@@ -152,6 +154,7 @@ impl StreamWriter {
     /// Ends the stripe: the pages go out, at `position`, and the chunk that describes them comes back.
     pub(super) fn finish_stripe(&mut self, position: &mut u64, settings: &PageSettings, out: &mut Vec<Bytes>) -> Result<Chunk> {
         let stream = std::mem::replace(self, Self::new(self.kind));
+        self.memory = RefCell::new(stream.memory.take());
         let uniform = |valid: bool| stream.pages.iter().all(|page| matches!(page.body, Body::Uniform(v) if v == valid));
         match stream.kind {
             StreamType::Validity if uniform(true) => return Ok(Chunk::Default),
@@ -165,7 +168,7 @@ impl StreamWriter {
         for page in stream.pages {
             let bytes = match page.body {
                 Body::Bytes(bytes) => bytes,
-                Body::Uniform(valid) => settings.page(&Values::Bool(constant_bits(valid, page.rows)), None, page.rows)?,
+                Body::Uniform(valid) => settings.page(&Values::Bool(constant_bits(valid, page.rows)), None, page.rows, &self.memory)?,
             };
             pages.push(ChunkPage { size: width(bytes.len())?, rows: Some(width(page.rows)?), stats: page.stats });
             *position += bytes.len() as u64;

@@ -1,0 +1,452 @@
+//! ONPAIR: text as codes of up to 2¹⁶ pieces that come again and again in it (Gargiulo and Venturini, arXiv:2508.02280). Smaller than ZSTD makes
+//! most text and several times as fast to decode; a block is decoded without the others.
+//!
+//! The crate `onpair` finds the pieces, called tokens, and writes the codes. Its decoder needs input that is known to be right, so codes are read here.
+
+mod tokens;
+
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use arrow::buffer::Buffer;
+
+use super::buffer::{Kind, StoredBuffer};
+use super::choose::Context;
+use super::node::{EncodedNode, Node, Parts};
+use super::plain::{BYTES_MAX, check_utf8, offsets_of, view};
+use super::sample::{Cost, Sample, real};
+use super::{BLOCK, COUNT_MAX, Decode, Encoding, EncodingId, Output, PType, Values};
+use crate::format::{Error, Result};
+use tokens::{TOKEN_MAX, Text, Tokens};
+
+#[derive(Debug)]
+pub(super) struct OnPair;
+
+/// The most tokens: what a code of 16 bits can tell apart.
+const TOKENS_MAX: usize = 1 << 16;
+/// Text of which more is left by ZSTD has few pieces that come again.
+const LEFT_MAX: f64 = 0.65;
+/// Tokens of an earlier page that leave so much more of this page than of the one that they were learnt from are forgotten.
+const WORSE: f64 = 1.1;
+
+/// Tokens of smaller pages are not remembered: of ten thousand columns they would take more memory than the pages.
+const REMEMBER_MIN: usize = 128 << 10;
+
+/// Codes expanded at a time.
+const GROUP: usize = 8;
+/// What a group may write to: its tokens, and what is stored beyond the last one's end.
+const WINDOW: usize = (GROUP + 1) * TOKEN_MAX;
+
+impl Encoding for OnPair {
+    fn estimate(&self, sample: &Sample<'_>) -> Option<Cost> {
+        sample.onpair_cost(sample.text_bytes(), real(sample.count())).filter(|_| sample.text_left() <= LEFT_MAX)
+    }
+
+    fn encode(&self, values: &Values, context: &Context<'_>) -> Result<Option<EncodedNode>> {
+        let Values::Bytes(array) = values else { return Ok(None) };
+        let text = Text::of(array, |index| context.is_null(index));
+        let text = text.ok_or_else(|| Error::invalid_argument("the strings of a page take 2 GiB or more"))?;
+        let Written { codes, starts, lengths, bytes } = match context.memory() {
+            Some(memory) => memory.borrow_mut().write(&text)?,
+            None => Memory::default().write(&text)?,
+        };
+        let size = written_size(codes.len(), lengths.len(), bytes.len());
+        let pays = || Ok::<_, Error>(size < real(text.raw()) * context.sample(values)?.text_left());
+        if codes.len() > COUNT_MAX || !(context.is_forced() || pays()?) {
+            return Ok(None);
+        }
+        let starts: Vec<u32> = starts.into_iter().step_by(BLOCK).collect();
+        let fixed = |ptype, bytes| Values::Fixed { ptype, bytes };
+        let numbers = context.child(&[EncodingId::Dictionary, EncodingId::RunLength, EncodingId::Delta]);
+        let children = vec![
+            numbers.encode(&fixed(PType::U8, Buffer::from_vec(lengths)))?,
+            numbers.encode(&fixed(PType::U16, Buffer::from_vec(codes)))?,
+            context.child(&[]).encode(&fixed(PType::U32, Buffer::from_vec(text.lengths)))?,
+            context.child(&[EncodingId::Dictionary, EncodingId::RunLength]).unpatched().encode(&fixed(PType::U32, Buffer::from_vec(starts)))?,
+        ];
+        let buffers = vec![context.buffer(bytes, Kind::Text)];
+        Ok(Some(EncodedNode { encoding: EncodingId::OnPair, ptype: PType::Bytes, count: values.len(), params: [0; 2], buffers, children }))
+    }
+
+    fn open(&self, mut parts: Parts) -> Result<Box<dyn Decode>> {
+        parts.check(parts.ptype == PType::Bytes, "it is for strings")?;
+        let ([bytes], [token_lengths, codes, lengths, starts]) = parts.take()?;
+        parts.check(
+            token_lengths.ptype() == PType::U8 && token_lengths.count() <= TOKENS_MAX,
+            "its tokens do not have one U8 each, or are too many",
+        )?;
+        parts.check(bytes.len() <= TOKEN_MAX * token_lengths.count(), "its tokens are too long")?;
+        parts.check(codes.ptype() == PType::U16, "its codes are not U16")?;
+        parts.check(lengths.ptype() == PType::U32 && lengths.count() == parts.count, "its lengths are not one U32 per value")?;
+        let blocks = parts.count.div_ceil(BLOCK);
+        parts.check(starts.ptype() == PType::U32 && starts.count() == blocks, "its starts are not one U32 per block")?;
+        Ok(Box::new(Coded { bytes, token_lengths, table: OnceLock::new(), codes, lengths, starts, utf8: parts.utf8 }))
+    }
+}
+
+/// What was learnt from the pages before, for those behind them are often like them.
+#[derive(Debug, Default)]
+pub struct Memory {
+    learnt: Option<Learnt>,
+}
+
+#[derive(Debug)]
+struct Learnt {
+    tokens: Tokens,
+    /// The part of its size that was left of the page that they were learnt from.
+    left: f64,
+}
+
+/// A text in codes of tokens that are its own.
+struct Written {
+    codes: Vec<u16>,
+    /// Where the codes of each value begin.
+    starts: Vec<u32>,
+    lengths: Vec<u8>,
+    bytes: Vec<u8>,
+}
+
+impl Memory {
+    fn write(&mut self, text: &Text) -> Result<Written> {
+        if let Some(Learnt { tokens, left }) = &self.learnt {
+            let written = Written::of(tokens, text);
+            if written.left_of(text) <= left * WORSE {
+                return Ok(written);
+            }
+        }
+        let tokens = Tokens::learn(text)?;
+        let written = Written::of(&tokens, text);
+        self.learnt = (text.raw() >= REMEMBER_MIN).then(|| Learnt { left: written.left_of(text), tokens });
+        Ok(written)
+    }
+}
+
+impl Written {
+    fn of(tokens: &Tokens, text: &Text) -> Self {
+        let (mut codes, starts) = tokens.write(text);
+        let (lengths, bytes) = tokens.used(&mut codes);
+        Self { codes, starts, lengths, bytes }
+    }
+
+    fn left_of(&self, text: &Text) -> f64 {
+        written_size(self.codes.len(), self.lengths.len(), self.bytes.len()) / real(text.raw().max(1))
+    }
+}
+
+/// Bytes of codes and tokens, before ZSTD.
+fn written_size(codes: usize, tokens: usize, token_bytes: usize) -> f64 {
+    real(codes) * f64::from(tokens.next_power_of_two().trailing_zeros()) / 8.0 + real(token_bytes)
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Token {
+    bytes: [u8; TOKEN_MAX],
+    length: usize,
+}
+
+#[derive(Debug)]
+struct Table {
+    tokens: Vec<Token>,
+    ascii: bool,
+}
+
+impl Table {
+    /// `None` if lengths and bytes contradict each other.
+    fn read(lengths: &[u8], bytes: &[u8]) -> Option<Self> {
+        let mut rest = bytes;
+        let mut tokens = Vec::with_capacity(lengths.len());
+        for &length in lengths {
+            let mut token = Token { length: usize::from(length), ..Token::default() };
+            let bytes = rest.split_off(..token.length)?;
+            token.bytes.get_mut(..token.length).filter(|bytes| !bytes.is_empty())?.copy_from_slice(bytes);
+            tokens.push(token);
+        }
+        rest.is_empty().then_some(Self { tokens, ascii: bytes.is_ascii() })
+    }
+
+    /// Writes what codes stand for at `at`, and gives the end of it; `None` where there is no such code, or no room and a window more for all.
+    fn expand(&self, codes: &[u16], out: &mut [u8], mut at: usize) -> Option<usize> {
+        if codes.iter().copied().max().is_some_and(|greatest| usize::from(greatest) >= self.tokens.len()) {
+            return None;
+        }
+        let (groups, rest) = codes.as_chunks::<GROUP>();
+        for group in groups {
+            at += self.expand_group(group, out.get_mut(at..)?.first_chunk_mut()?);
+        }
+        for &code in rest {
+            let token = self.token(code);
+            out.get_mut(at..)?.first_chunk_mut::<TOKEN_MAX>()?.copy_from_slice(&token.bytes);
+            at += token.length;
+        }
+        Some(at)
+    }
+
+    /// Each token is stored as sixteen bytes, and the next one over those that are not its own.
+    #[inline]
+    fn expand_group(&self, group: &[u16; GROUP], window: &mut [u8; WINDOW]) -> usize {
+        let mut end = 0;
+        for &code in group {
+            let token = self.token(code);
+            // The remainder only tells the compiler what the lengths of tokens see to.
+            let start = end % (GROUP * TOKEN_MAX);
+            window[start..start + TOKEN_MAX].copy_from_slice(&token.bytes);
+            end += token.length;
+        }
+        end
+    }
+
+    /// The token of a code that has been checked.
+    #[inline]
+    fn token(&self, code: u16) -> Token {
+        self.tokens.get(usize::from(code)).copied().unwrap_or_default()
+    }
+}
+
+#[derive(Debug)]
+struct Coded {
+    bytes: StoredBuffer,
+    token_lengths: Node,
+    table: OnceLock<Table>,
+    codes: Node,
+    lengths: Node,
+    /// Where each block begins in the codes.
+    starts: Node,
+    utf8: bool,
+}
+
+impl Decode for Coded {
+    fn decode(&self, range: Range<usize>, out: &mut Output) -> Result<()> {
+        let blocks = range.start / BLOCK..range.end.div_ceil(BLOCK);
+        let first = blocks.start * BLOCK;
+        let (bytes, offsets) = self.read_blocks(blocks)?;
+        let bytes = Buffer::from_vec(bytes);
+        let offsets = &offsets[range.start - first..=range.end - first];
+        let (views, index) = out.views(std::slice::from_ref(&bytes))?;
+        views.extend(offsets.iter().zip(&offsets[1..]).map(|(&start, &end)| view(&bytes, start, end - start, index)));
+        Ok(())
+    }
+}
+
+impl Coded {
+    fn table(&self) -> Result<&Table> {
+        if let Some(table) = self.table.get() {
+            return Ok(table);
+        }
+        let table = Table::read(self.token_lengths.all()?.words::<u8>()?, self.bytes.bytes()?);
+        let table = table.ok_or_else(|| Error::invalid_file("tokens are not as long as their lengths say, or longer than 16 bytes"))?;
+        Ok(self.table.get_or_init(|| table))
+    }
+
+    /// The bytes of all values of these blocks, joined, and where each starts, and the end.
+    fn read_blocks(&self, blocks: Range<usize>) -> Result<(Vec<u8>, Vec<u32>)> {
+        let values = blocks.start * BLOCK..self.lengths.count().min(blocks.end * BLOCK);
+        let mut lengths = Output::new(PType::U32, values.len());
+        self.lengths.decode(values, &mut lengths)?;
+        let lengths = lengths.words::<u32>()?;
+        let starts = self.code_starts(blocks)?;
+        let first = starts.first().map_or(0, |start| *start);
+        let end = starts.last().map_or(0, |end| *end);
+        let mut codes = Output::new(PType::U16, end - first);
+        self.codes.decode(first..end, &mut codes)?;
+        let codes = codes.words::<u16>()?;
+
+        // Nothing is allocated for more than the codes can stand for.
+        let total = lengths.iter().fold(0_usize, |total, &length| total.saturating_add(length as usize));
+        if total > BYTES_MAX.min(codes.len() * TOKEN_MAX) {
+            return Err(Error::invalid_file(format!("{} codes cannot stand for {total} bytes", codes.len())));
+        }
+        let mut bytes = vec![0; total + WINDOW];
+        let (table, mut at) = (self.table()?, 0);
+        for (block, lengths) in starts.windows(2).zip(lengths.chunks(BLOCK)) {
+            let end = at + lengths.iter().map(|&length| length as usize).sum::<usize>();
+            let codes = &codes[block[0] - first..block[1] - first];
+            let damaged = || Error::invalid_file(format!("{} codes do not stand for {} bytes", codes.len(), end - at));
+            at = table.expand(codes, &mut bytes, at).filter(|&found| found == end).ok_or_else(damaged)?;
+        }
+        bytes.truncate(total);
+        let offsets = offsets_of(lengths);
+        if self.utf8 && !table.ascii {
+            check_utf8(&bytes, &offsets)?;
+        }
+        Ok((bytes, offsets))
+    }
+
+    /// Where the codes of these blocks begin, and the end of the last one's.
+    fn code_starts(&self, blocks: Range<usize>) -> Result<Vec<usize>> {
+        let starts = self.starts.all()?.words::<u32>()?;
+        let count = self.codes.count();
+        let bounds: Vec<usize> = (blocks.start..=blocks.end).map(|block| starts.get(block).map_or(count, |&start| start as usize)).collect();
+        let is_whole = starts.first().is_none_or(|&start| start == 0);
+        if is_whole && bounds.is_sorted() && bounds.last().is_none_or(|&end| end <= count) {
+            Ok(bounds)
+        } else {
+            Err(Error::invalid_file(format!("the blocks {blocks:?} of ONPAIR have codes {bounds:?} of {count}")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::BinaryViewArray;
+    use bytes::Bytes;
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
+    use super::*;
+    use crate::format::ErrorKind;
+    use crate::format::codec::node::Encoded;
+    use crate::format::codec::{Decoded, EncodeOptions, EncodingTree};
+
+    /// A node by hand.
+    #[derive(Clone)]
+    struct Parts {
+        tokens: Vec<&'static str>,
+        codes: Vec<u16>,
+        lengths: Vec<u32>,
+        starts: Vec<u32>,
+    }
+
+    impl Parts {
+        fn open(&self) -> Result<Node> {
+            let context = Context::root(&EncodeOptions::default(), None);
+            let child = |ptype, bytes| context.encode(&Values::Fixed { ptype, bytes });
+            let token_lengths: Vec<u8> = self.tokens.iter().map(|token| u8::try_from(token.len()).unwrap()).collect();
+            let encoded = Encoded::new(EncodedNode {
+                encoding: EncodingId::OnPair,
+                ptype: PType::Bytes,
+                count: self.lengths.len(),
+                params: [0; 2],
+                buffers: vec![context.buffer(self.tokens.concat().into_bytes(), Kind::Text)],
+                children: vec![
+                    child(PType::U8, Buffer::from_vec(token_lengths))?,
+                    child(PType::U16, Buffer::from_vec(self.codes.clone()))?,
+                    child(PType::U32, Buffer::from_vec(self.lengths.clone()))?,
+                    child(PType::U32, Buffer::from_vec(self.starts.clone()))?,
+                ],
+            })?;
+            let mut page = Vec::new();
+            encoded.write(&mut page);
+            let body = Bytes::from(page).slice(encoded.tree().len().next_multiple_of(8)..);
+            Node::open(&EncodingTree::read(encoded.tree())?, &body, true)
+        }
+
+        fn read(&self, range: Range<usize>) -> Result<Vec<String>> {
+            let node = self.open()?;
+            let mut out = Output::new(PType::Bytes, 0);
+            node.decode(range, &mut out)?;
+            let Decoded::Views { views, buffers } = out.finish() else { panic!("views") };
+            let array = arrow::array::StringViewArray::try_new(views, buffers, None).unwrap();
+            Ok(array.iter().map(|value| value.unwrap().to_owned()).collect())
+        }
+
+        #[track_caller]
+        fn refused(&self, range: Range<usize>) {
+            assert_eq!(self.read(range).unwrap_err().kind(), ErrorKind::InvalidFile);
+        }
+    }
+
+    fn two_blocks() -> Parts {
+        Parts {
+            tokens: vec!["ab", "c"],
+            codes: [vec![0; 1024], vec![1; 6]].concat(),
+            lengths: [vec![2; 1024], vec![3; 2]].concat(),
+            starts: vec![0, 1024],
+        }
+    }
+
+    #[test]
+    fn tokens_contradict_their_lengths_or_are_taken() {
+        let read = |lengths: &[u8], bytes: &[u8]| Table::read(lengths, bytes).is_some();
+        assert!(read(&[], b"") && read(&[1, 2], b"abc") && read(&[16; 300], &[b'x'; 4800]));
+        assert!(!read(&[1], b"abc") && !read(&[1, 2], b"ab") && !read(&[1, 2], b"abcd"));
+        assert!(!read(&[0], b"") && !read(&[17], &[b'x'; 17]) && !read(&[255], &[b'x'; 255]));
+    }
+
+    #[test]
+    fn codes_make_exactly_what_was_promised() {
+        let table = Table::read(&[1, 16], b"abcdefghijklmnopq").unwrap();
+        let expand = |codes: &[u16], length: usize| {
+            let mut out = vec![0; length + WINDOW];
+            let end = table.expand(codes, &mut out, 0)?;
+            out.truncate(end);
+            Some(out)
+        };
+        assert_eq!(expand(&[], 0).unwrap(), b"");
+        assert_eq!(expand(&[1, 0, 1], 33).unwrap(), b"bcdefghijklmnopqabcdefghijklmnopq");
+        for count in 0..40 {
+            let codes: Vec<u16> = (0..count).map(|index| index % 3 % 2).collect();
+            let expected: Vec<u8> = codes.iter().flat_map(|&code| [&b"a"[..], &b"bcdefghijklmnopq"[..]][usize::from(code)].to_vec()).collect();
+            assert_eq!(expand(&codes, expected.len()).unwrap(), expected);
+        }
+        assert_eq!(expand(&[2], 0), None);
+        assert_eq!(expand(&[0, 0, 0, 0, 0, 0, 0, 2], 7), None);
+        // More than there is room for is refused, and at the latest a window behind it.
+        assert_eq!(expand(&[1; 80], 100), None);
+    }
+
+    #[test]
+    fn a_range_decodes_the_blocks_that_it_touches_and_no_others() {
+        assert_eq!(two_blocks().read(1022..1026).unwrap(), ["ab", "ab", "ccc", "ccc"]);
+        let mut damaged = two_blocks();
+        damaged.codes[1025] = 9;
+        assert_eq!(damaged.read(0..1024).unwrap().len(), 1024);
+        damaged.refused(1023..1025);
+        damaged.codes[1025] = 1;
+        damaged.codes[3] = 9;
+        assert_eq!(damaged.read(1024..1026).unwrap(), ["ccc", "ccc"]);
+    }
+
+    #[test]
+    fn blocks_and_lengths_that_contradict_each_other_are_refused() {
+        for starts in [vec![1, 1024], vec![0, 1023], vec![0, 1031], vec![1024, 0], vec![u32::MAX; 2]] {
+            Parts { starts, ..two_blocks() }.refused(0..1026);
+        }
+        for starts in [vec![], vec![0], vec![0, 1024, 1030]] {
+            assert_eq!(Parts { starts, ..two_blocks() }.open().unwrap_err().kind(), ErrorKind::InvalidFile);
+        }
+        for length in [0, 1, 3, 1 << 20, u32::MAX] {
+            let mut parts = two_blocks();
+            parts.lengths[5] = length;
+            let error = parts.read(5..6).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidFile);
+            assert_eq!(error.to_string().contains("cannot stand"), length > 16 * 1024, "{error}");
+        }
+    }
+
+    #[test]
+    fn text_is_checked_unless_it_cannot_but_be_ascii() {
+        let read = |tokens: &[&'static str], codes: &[u16], lengths: &[u32]| {
+            Parts { tokens: tokens.to_vec(), codes: codes.to_vec(), lengths: lengths.to_vec(), starts: vec![0] }.read(0..lengths.len())
+        };
+        assert_eq!(read(&["ä"], &[0, 0], &[2, 2]).unwrap(), ["ä", "ä"]);
+        assert_eq!(read(&["ä"], &[0, 0], &[1, 3]).unwrap_err().kind(), ErrorKind::InvalidFile);
+    }
+
+    #[test]
+    fn whatever_is_encoded_comes_back() {
+        let mut random = StdRng::seed_from_u64(6);
+        for round in 0..200_usize {
+            let alphabet = [1, 2, 3, 20, 256][round % 5];
+            let count = [0, 1, 5, 1024, 3000][random.random_range(0..5)];
+            let longest = [0, 3, 30, 300][round % 4];
+            let mut text = |_| -> Vec<u8> {
+                let length = random.random_range(0..=longest);
+                (0..length).map(|_| u8::try_from(random.random_range(0..alphabet)).unwrap()).collect()
+            };
+            let texts: Vec<Vec<u8>> = (0..count).map(&mut text).collect();
+            let values = Values::Bytes(BinaryViewArray::from_iter_values(&texts));
+            let options = EncodeOptions { forced: Some(EncodingId::OnPair), ..EncodeOptions::default() };
+            let node = Context::root(&options, None).encode(&values).unwrap();
+            let encoded = Encoded::new(node).unwrap();
+            let mut page = Vec::new();
+            encoded.write(&mut page);
+            let body = Bytes::from(page).slice(encoded.tree().len().next_multiple_of(8)..);
+            let node = Node::open(&EncodingTree::read(encoded.tree()).unwrap(), &body, false).unwrap();
+            let mut out = Output::new(PType::Bytes, count);
+            node.decode(0..count, &mut out).unwrap();
+            let Decoded::Views { views, buffers } = out.finish() else { panic!("views") };
+            let found = BinaryViewArray::try_new(views, buffers, None).unwrap();
+            assert_eq!(found.iter().map(|value| value.unwrap().to_vec()).collect::<Vec<_>>(), texts);
+        }
+    }
+}
