@@ -1,14 +1,18 @@
 //! Files of earlier versions are read for ever. A golden file is written once, by the version that brought its feature, and then never again.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use bytes::Bytes;
-use datafusion_fermion::format::fermion::WriterOptions;
+use datafusion_fermion::format::codec::{EncodingId, EncodingTree, PType};
+use datafusion_fermion::format::fermion::cmb::{Chunk, StreamType};
+use datafusion_fermion::format::fermion::page::{Page, PageExpect, PageHeader};
+use datafusion_fermion::format::fermion::{ColumnMeta, OpenOptions, WriterOptions};
 
-use crate::drive::{read_all, write};
-use crate::random;
+use crate::drive::{load, open, read_all, write};
+use crate::{golden_types, random};
 
 fn path(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/format/golden").join(name)
@@ -130,6 +134,59 @@ fn v1_0_text() {
 fn v1_0_without_checksums_and_compression() {
     let options = WriterOptions { checksums: false, zstd_level: None, statistics: false, ..Default::default() };
     check("v1.0_plain.fermion", &[tables::flat()], options);
+}
+
+#[test]
+fn v1_0_types() {
+    let path = path("v1.0_types.fermion");
+    let made = golden_types::file();
+    if !path.exists() {
+        std::fs::write(&path, &made).unwrap();
+        panic!("{} has been written; commit it", path.display());
+    }
+    let file = Bytes::from(std::fs::read(path).unwrap());
+    assert_eq!(file, made, "the file is what the specification says");
+    let (schema, batches) = read_all(&file, 8192).unwrap();
+    assert_eq!(batches.len(), 1);
+    for ((field, read), (_, expected)) in schema.fields().iter().zip(batches[0].columns()).zip(golden_types::columns()) {
+        assert_eq!(read, &expected, "{field:?}");
+    }
+}
+
+/// The encodings of all pages of a file.
+fn encodings(file: &Bytes) -> BTreeSet<u8> {
+    fn add(tree: &EncodingTree, found: &mut BTreeSet<u8>) {
+        found.insert(tree.encoding.id());
+        tree.children.iter().for_each(|child| add(child, found));
+    }
+    let meta = open(file, &OpenOptions::default()).unwrap();
+    let columns: Vec<usize> = (0..meta.column_count()).collect();
+    load(file, meta.load_columns(&columns)).unwrap();
+    let mut found = BTreeSet::new();
+    for column in columns {
+        let Some(ColumnMeta::Cmb(cmb)) = meta.column(column).unwrap() else { continue };
+        for (stream, stripe) in (0..cmb.streams().len()).flat_map(|stream| (0..meta.stripes().len()).map(move |stripe| (stream, stripe))) {
+            let Chunk::Pages(pages) = cmb.chunk(stream, stripe).unwrap() else { continue };
+            let start = usize::try_from(pages.offset).unwrap();
+            let mut chunk = file.slice(start..start + pages.length as usize);
+            while !chunk.is_empty() {
+                let page = chunk.split_to(PageHeader::read(&chunk).unwrap().length());
+                let ptype = PType::from_id(page[PageHeader::LENGTH + 1]).unwrap();
+                let extra = u32::from(cmb.streams().nth(stream).unwrap().stream_type == StreamType::Offsets);
+                let expect = PageExpect { ptype, rows: None, extra, checksum: meta.has_checksums(), utf8: false };
+                add(Page::open(&page, &expect).unwrap().describe(), &mut found);
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_encoding_is_in_a_golden_file() {
+    let files = std::fs::read_dir(path("")).unwrap().map(|file| file.unwrap().path());
+    let found: BTreeSet<u8> = files.flat_map(|file| encodings(&Bytes::from(std::fs::read(file).unwrap()))).collect();
+    let known: BTreeSet<u8> = EncodingId::ALL.iter().map(|encoding| encoding.id()).collect();
+    assert_eq!(found, known);
 }
 
 #[test]

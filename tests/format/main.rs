@@ -1,8 +1,13 @@
 //! The Fermion format by itself, with no engine: what is written is what is read, whatever the bytes.
 #![cfg(test)]
 
+mod by_hand;
 mod corruption;
 mod drive;
 mod golden;
+mod golden_types;
+mod hostile;
+mod mended;
 mod random;
 mod roundtrip;
+mod spelled;

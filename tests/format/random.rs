@@ -92,15 +92,36 @@ pub(crate) fn data_type(rng: &mut StdRng, depth: usize) -> DataType {
             DataType::Union(UnionFields::try_new(ids, fields).unwrap(), mode)
         }
         9 => {
-            let keys = [DataType::Int16, DataType::UInt16, DataType::Int32, DataType::UInt64];
-            let values = [DataType::Utf8, DataType::Int64, DataType::Utf8View, DataType::Binary, DataType::Decimal128(20, 3)];
-            DataType::Dictionary(Box::new(keys.choose(rng).unwrap().clone()), Box::new(values.choose(rng).unwrap().clone()))
+            let keys = [DataType::Int8, DataType::UInt8, DataType::Int16, DataType::UInt16, DataType::Int32, DataType::UInt64];
+            let values = loop {
+                // A null key of a union cannot be stored, and one of runs not be looked up by Arrow.
+                let values = data_type(rng, depth - 1);
+                if !has_no_nulls(&values) && !values.is_null() {
+                    break values;
+                }
+            };
+            DataType::Dictionary(Box::new(keys.choose(rng).unwrap().clone()), Box::new(values))
         }
         _ => {
             let ends = [DataType::Int16, DataType::Int32, DataType::Int64].choose(rng).unwrap().clone();
             let values = [DataType::Utf8, DataType::Int32, DataType::Float64, DataType::Boolean].choose(rng).unwrap().clone();
             DataType::RunEndEncoded(Arc::new(Field::new("run_ends", ends, false)), Arc::new(Field::new("values", values, true)))
         }
+    }
+}
+
+fn has_no_nulls(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Union(..) | DataType::RunEndEncoded(..) => true,
+        DataType::Struct(fields) => fields.iter().any(|field| has_no_nulls(field.data_type())),
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _) => has_no_nulls(item.data_type()),
+        DataType::Dictionary(_, values) => has_no_nulls(values),
+        _ => false,
     }
 }
 
@@ -165,11 +186,12 @@ pub(crate) fn array(rng: &mut StdRng, data_type: &DataType, rows: usize, nullabl
             Arc::new(StructArray::try_new_with_length(fields.clone(), children, nulls, rows).unwrap())
         }
         Union(fields, mode) => union(rng, fields, *mode, rows),
-        Dictionary(_, values) => {
-            let choices = array(rng, values, 7, false);
+        Dictionary(key, values) => {
+            // Some entries are null, some the same, and some are not used.
+            let entries = array(rng, values, 9, nullable);
             let keys: UInt8Array = (0..rows).map(|i| nulls.as_ref().is_none_or(|n| n.is_valid(i)).then(|| rng.random_range(0..7))).collect();
-            let picked = arrow::compute::take(&choices, &keys, None).unwrap();
-            cast(&picked, data_type).unwrap()
+            let keys = cast(&keys, key).unwrap().to_data();
+            make_array(keys.into_builder().data_type(data_type.clone()).child_data(vec![entries.to_data()]).build().unwrap())
         }
         RunEndEncoded(_, values) => {
             let runs = array(rng, values.data_type(), rows.div_ceil(3), true);
@@ -203,8 +225,16 @@ fn fixed(rng: &mut StdRng, data_type: &DataType, rows: usize, nulls: Option<Null
             }
         }
     }
+    if data_type.is_floating() && rng.random_bool(0.7) {
+        without_nans(&mut values, width);
+    }
     let data = ArrayData::builder(data_type.clone()).len(rows).add_buffer(Buffer::from_vec(values)).nulls(nulls).align_buffers(true);
     make_array(data.build().unwrap())
+}
+
+/// Takes a bit of the exponent off: with a NaN among them, nothing bounds floats.
+fn without_nans(values: &mut [u8], width: usize) {
+    values.chunks_exact_mut(width).for_each(|value| value[width - 1] &= !0x20);
 }
 
 fn text(rng: &mut StdRng) -> String {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, Int32Array, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::array::{Array, ArrayRef, BooleanArray, DictionaryArray, Int32Array, RecordBatch, RecordBatchOptions, StructArray, UInt32Array};
 use arrow::compute::{concat, concat_batches, filter_record_batch};
-use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, UnionMode};
+use arrow::datatypes::{DataType, Field, Fields, Int8Type, Schema, SchemaRef, UnionMode};
 use datafusion_fermion::format::fermion::{OpenOptions, ScanRequest, WriterOptions};
 use datafusion_fermion::format::scan::{Level, ZoneColumn};
 use proptest::prelude::*;
@@ -12,6 +12,7 @@ use rand::Rng;
 
 use crate::drive::{open, read_all, scan, write};
 use crate::random;
+use crate::spelled::spelled;
 
 fn options(seed: u64) -> WriterOptions {
     let mut rng = random::rng(seed);
@@ -34,12 +35,15 @@ fn joined(schema: &SchemaRef, batches: &[RecordBatch]) -> Option<RecordBatch> {
     let rows = batches.iter().map(RecordBatch::num_rows).sum();
     let columns: Option<Vec<ArrayRef>> = (0..schema.fields().len())
         .map(|i| {
-            let arrays: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(i).as_ref()).collect();
+            let arrays: Vec<ArrayRef> = batches.iter().map(|batch| spelled(batch.column(i))).collect();
+            let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
             if arrays.is_empty() { None } else { concat(&arrays).ok() }
         })
         .collect();
+    let columns = columns?;
+    let fields = schema.fields().iter().zip(&columns).map(|(field, column)| field.as_ref().clone().with_data_type(column.data_type().clone()));
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    RecordBatch::try_new_with_options(Arc::clone(schema), columns?, &options).ok()
+    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns, &options).ok()
 }
 
 fn assert_same(schema: &SchemaRef, expected: &[RecordBatch], actual: &[RecordBatch]) {
@@ -60,7 +64,7 @@ fn assert_rows_same(schema: &SchemaRef, expected: &[RecordBatch], actual: &[Reco
     let rows = |batches: &[RecordBatch]| -> Vec<RecordBatch> { batches.iter().flat_map(|b| (0..b.num_rows()).map(|i| b.slice(i, 1))).collect() };
     for (row, (expected, actual)) in rows(expected).iter().zip(rows(actual)).enumerate() {
         for (i, field) in schema.fields().iter().enumerate() {
-            assert_eq!(expected.column(i), actual.column(i), "row {row} of {field:?}");
+            assert_eq!(&spelled(expected.column(i)), &spelled(actual.column(i)), "row {row} of {field:?}");
         }
     }
 }
@@ -124,17 +128,27 @@ fn values_without_bytes_keep_their_count() {
 
 #[test]
 fn a_batch_is_cut_where_its_dictionary_would_overflow() {
-    let data_type = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Int32));
-    let schema = Arc::new(Schema::new(vec![Field::new("a", data_type.clone(), false)]));
-    let batch = |from: i32| {
-        let values = arrow::compute::cast(&Int32Array::from_iter_values(from..from + 100), &data_type).unwrap();
-        RecordBatch::try_new(Arc::clone(&schema), vec![values]).unwrap()
+    let numbers = |from: i32| -> ArrayRef { Arc::new(Int32Array::from_iter_values(from..from + 100)) };
+    let structs = |from: i32| -> ArrayRef {
+        let field = Field::new("x", DataType::Int32, true);
+        Arc::new(StructArray::new(vec![field].into(), vec![numbers(from)], None))
     };
-    let batches = [batch(0), batch(100), batch(200)];
-    let file = write(&schema, &batches, WriterOptions::default()).unwrap();
-    let (_, read) = read_all(&file, 8192).unwrap();
-    assert_rows_same(&schema, &batches, &read);
-    assert!(read.len() > 2, "300 values do not fit two dictionaries of 128");
+    let rows_of = |values: &dyn Fn(i32) -> ArrayRef| {
+        let batch = |from| {
+            let array = DictionaryArray::<Int8Type>::new((0..100).collect(), values(from));
+            let schema = Arc::new(Schema::new(vec![Field::new("a", array.data_type().clone(), false)]));
+            RecordBatch::try_new(schema, vec![Arc::new(array)]).unwrap()
+        };
+        let batches = [batch(0), batch(100), batch(200)];
+        let schema = batches[0].schema();
+        let file = write(&schema, &batches, WriterOptions::default()).unwrap();
+        let (_, read) = read_all(&file, 8192).unwrap();
+        assert_rows_same(&schema, &batches, &read);
+        read.len()
+    };
+    for values in [&numbers as &dyn Fn(i32) -> ArrayRef, &structs] {
+        assert!(rows_of(values) > 2, "300 values do not fit two dictionaries of 128");
+    }
 }
 
 /// Reads with a random half of the zones skipped, and compares with the same rows filtered out of the table.
@@ -153,17 +167,21 @@ fn check_zones_of(schema: &SchemaRef, batches: &[RecordBatch], seed: u64) {
     let mut kept: Vec<bool> = Vec::new();
     let mut row = 0;
     let read = scan(&file, &meta, request, |zones| {
-        if zones.level == Level::Stripe {
-            return BooleanArray::from(vec![true; zones.row_counts.len()]);
-        }
         let mut keep = Vec::new();
-        let mut start = row;
+        // Stripes are shown all at once, the pages of each when it is read.
+        let mut start = if zones.level == Level::Stripe { 0 } else { row };
         for (zone, rows) in zones.row_counts.values().iter().enumerate() {
             let rows = usize::try_from(*rows).unwrap();
             zones.columns.iter().for_each(|column| check_bounds(column, zone, &table.slice(start, rows)));
             start += rows;
-            keep.push(rng.random_bool(0.5));
-            kept.extend(std::iter::repeat_n(keep[zone], rows));
+            if zones.level == Level::Page {
+                keep.push(rng.random_bool(0.5));
+                kept.extend(std::iter::repeat_n(keep[zone], rows));
+            }
+        }
+        if zones.level == Level::Stripe {
+            assert_eq!(start, table.num_rows(), "stripes cover every row");
+            return BooleanArray::from(vec![true; zones.row_counts.len()]);
         }
         row = start;
         BooleanArray::from(keep)
@@ -184,11 +202,10 @@ fn check_bounds(column: &ZoneColumn, zone: usize, rows: &RecordBatch) {
     if let Some(nulls) = column.null_counts.is_valid(zone).then(|| column.null_counts.value(zone)) {
         assert_eq!(nulls, values.logical_null_count() as u64, "nulls of {}", values.data_type());
     }
-    let plain = match values.data_type() {
-        DataType::Dictionary(_, plain) => arrow::compute::cast(values, plain).unwrap(),
-        DataType::RunEndEncoded(_, plain) => arrow::compute::cast(values, plain.data_type()).unwrap(),
-        _ => Arc::clone(values),
-    };
+    let mut plain = spelled(values);
+    if let DataType::RunEndEncoded(_, values) = plain.data_type() {
+        plain = arrow::compute::cast(&plain, &values.data_type().clone()).unwrap();
+    }
     for (bound, wrong) in [(&column.min, std::cmp::Ordering::Greater), (&column.max, std::cmp::Ordering::Less)] {
         if bound.is_null(zone) {
             continue;

@@ -7,7 +7,9 @@ use arrow::array::{ArrayRef, NullArray, StructArray};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Fields};
 
-use super::leaf::{is_text, leaf_array, leaf_ptype, null_leaf};
+use super::leaf::{is_text, leaf_array, leaf_ptype};
+use super::limits::{check_bytes, leaf_bytes};
+use super::nulls::null_array;
 use super::{nested, wrap};
 use crate::format::codec::{Decoded, PType};
 use crate::format::error::{Error, Result};
@@ -35,18 +37,47 @@ pub(crate) trait Streams {
 
     /// Values of the slots; `None` when all are null.
     fn data(&self, stream: usize, ptype: PType, text: bool, ranges: &Ranges) -> Result<Option<Decoded>>;
+
+    /// How often each type id of a union occurs before a slot.
+    fn types_before(&self, stream: usize, slot: usize) -> Result<TypeCounts>;
+}
+
+/// How often each type id of a union occurs, by type id.
+pub(crate) type TypeCounts = [usize; 128];
+
+/// Type ids that are decoded at once to be counted.
+const COUNTED_AT_ONCE: usize = 64 << 10;
+
+/// Counts the type ids of a range.
+pub(crate) fn add_types(streams: &dyn Streams, stream: usize, range: Range<usize>, counts: &mut TypeCounts) -> Result<()> {
+    let mut start = range.start;
+    while start < range.end {
+        let end = range.end.min(start.saturating_add(COUNTED_AT_ONCE));
+        let Some(Decoded::Fixed(ids)) = streams.data(stream, PType::I8, false, std::slice::from_ref(&(start..end)))? else {
+            return Err(Error::invalid_file("the type ids of a union are missing"));
+        };
+        for id in ids.typed_data::<i8>() {
+            if let Some(count) = usize::try_from(*id).ok().and_then(|id| counts.get_mut(id)) {
+                *count += 1;
+            }
+        }
+        start = end;
+    }
+    Ok(())
 }
 
 /// Builds the rows of a column. `file` is its type in the file and `out` the wanted one: the same but for the flavour of strings and binaries, and
 /// for dictionaries and runs, which can be wanted or not.
 pub(crate) fn assemble(streams: &dyn Streams, file: &DataType, out: &DataType, ranges: &Ranges) -> Result<ArrayRef> {
-    Assembler { streams, next: 0 }.node(file, out, ranges)
+    Assembler { streams, next: 0, rows: slots(ranges) }.node(file, out, ranges)
 }
 
 /// Walks a type depth first, as the stream directory does.
 pub(super) struct Assembler<'a> {
     pub(super) streams: &'a dyn Streams,
     next: usize,
+    /// Rows of the column. More than one can be read in smaller batches, however many values one of them has.
+    pub(super) rows: usize,
 }
 
 impl Assembler<'_> {
@@ -76,11 +107,14 @@ impl Assembler<'_> {
         if file != out && !same_family(file, out) {
             return Err(unlike(file, out));
         }
+        let slots = slots(ranges);
+        check_bytes(slots, leaf_bytes(file), self.rows)?;
         let nulls = self.validity(ranges)?;
         let stream = self.stream();
         match self.streams.data(stream, ptype, is_text(out), ranges)? {
-            Some(decoded) => leaf_array(out, decoded, nulls),
-            None => Ok(null_leaf(out, slots(ranges))),
+            Some(decoded) => leaf_array(out, decoded, nulls, self.rows),
+            None if nulls.as_ref().map_or(0, NullBuffer::null_count) < slots => Err(Error::invalid_file("valid slots have no values")),
+            None => null_array(out, slots, self.rows),
         }
     }
 

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use arrow::array::cast::AsArray;
-use arrow::array::{Array, ArrayRef, BinaryViewArray, BooleanArray, FixedSizeBinaryArray, make_array, new_null_array};
+use arrow::array::{Array, ArrayRef, BinaryViewArray, BooleanArray, FixedSizeBinaryArray, make_array};
 use arrow::buffer::{Buffer, NullBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, IntervalUnit};
 
+use super::limits::check_bytes;
 use super::views;
 use crate::format::codec::{Decoded, PType, Values};
 use crate::format::error::{Error, Result};
@@ -98,20 +99,20 @@ fn fixed_as_views(array: &ArrayRef) -> BinaryViewArray {
     }
 }
 
-/// The array of decoded values.
-pub(crate) fn leaf_array(data_type: &DataType, decoded: Decoded, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+/// The array of decoded values, for a batch of `rows`.
+pub(crate) fn leaf_array(data_type: &DataType, decoded: Decoded, nulls: Option<NullBuffer>, rows: usize) -> Result<ArrayRef> {
     match (data_type, decoded) {
         (DataType::Boolean, Decoded::Bool(values)) => Ok(Arc::new(BooleanArray::new(values, nulls))),
         (DataType::FixedSizeBinary(width), Decoded::Views { views, buffers }) => {
             let width_bytes = usize::try_from(*width).map_err(|_| Error::invalid_file("negative width of a fixed-size binary"))?;
-            let rows = views.len();
-            let bytes = gather_fixed(views, buffers, width_bytes)?;
-            Ok(Arc::new(FixedSizeBinaryArray::try_new_with_len(*width, bytes, nulls, rows)?))
+            let slots = views.len();
+            let bytes = gather_fixed(views, buffers, width_bytes, nulls.as_ref(), rows)?;
+            Ok(Arc::new(FixedSizeBinaryArray::try_new_with_len(*width, bytes, nulls, slots)?))
         }
         (DataType::Interval(IntervalUnit::MonthDayNano), Decoded::Views { views, buffers }) => {
-            fixed_array(data_type, views.len(), gather_fixed(views, buffers, 16)?, nulls)
+            fixed_array(data_type, views.len(), gather_fixed(views, buffers, 16, nulls.as_ref(), rows)?, nulls)
         }
-        (_, Decoded::Views { views, buffers }) => views::array(data_type, views, buffers, nulls),
+        (_, Decoded::Views { views, buffers }) => views::array(data_type, views, buffers, nulls, rows),
         (_, Decoded::Fixed(bytes)) => {
             let width = leaf_ptype(data_type).and_then(PType::width).ok_or_else(|| mismatch(data_type))?;
             fixed_array(data_type, bytes.len() / width, bytes, nulls)
@@ -120,24 +121,20 @@ pub(crate) fn leaf_array(data_type: &DataType, decoded: Decoded, nulls: Option<N
     }
 }
 
-/// A leaf array of nulls.
-pub(crate) fn null_leaf(data_type: &DataType, rows: usize) -> ArrayRef {
-    new_null_array(data_type, rows)
-}
-
 fn fixed_array(data_type: &DataType, rows: usize, bytes: Buffer, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
     let data = arrow::array::ArrayData::builder(data_type.clone()).len(rows).add_buffer(bytes).nulls(nulls).align_buffers(true).build()?;
     Ok(make_array(data))
 }
 
-/// Values of one width, joined. A null slot's value may have been stored as empty.
-fn gather_fixed(views: ScalarBuffer<u128>, buffers: Vec<Buffer>, width: usize) -> Result<Buffer> {
+/// Values of one width, joined. Only a null slot's value may have been stored as empty.
+fn gather_fixed(views: ScalarBuffer<u128>, buffers: Vec<Buffer>, width: usize, nulls: Option<&NullBuffer>, rows: usize) -> Result<Buffer> {
+    check_bytes(views.len(), width, rows)?;
     let views = views::binary(views, buffers, None);
     let mut bytes: Vec<u8> = Vec::with_capacity(views.len().saturating_mul(width));
-    for value in views.iter().flatten() {
+    for (slot, value) in views.iter().flatten().enumerate() {
         match value.len() {
             length if length == width => bytes.extend_from_slice(value),
-            0 => bytes.resize(bytes.len() + width, 0),
+            0 if nulls.is_some_and(|nulls| nulls.is_null(slot)) => bytes.resize(bytes.len() + width, 0),
             length => return Err(Error::invalid_file(format!("a value of {length} bytes in a column of {width} bytes"))),
         }
     }

@@ -1,12 +1,19 @@
 //! Arrow arrays to streams and back, as SPEC section 4 splits them.
 
+mod accept;
 mod assemble;
 mod leaf;
+mod limits;
 mod nested;
+mod nulls;
 mod shred;
+mod size;
 mod views;
 mod wrap;
 
-pub(crate) use assemble::{LEAF_DATA, LEAF_VALIDITY, Ranges, Streams, assemble, slots};
+pub(crate) use accept::{check_nulls, check_rows};
+pub(crate) use assemble::{LEAF_DATA, LEAF_VALIDITY, Ranges, Streams, TypeCounts, add_types, assemble, slots};
 pub(crate) use leaf::{is_text, leaf_array, leaf_ptype, leaf_values};
+pub(crate) use nulls::null_array;
 pub(crate) use shred::{Piece, join, shred};
+pub(crate) use size::spelled_bytes;

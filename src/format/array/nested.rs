@@ -8,19 +8,14 @@ use arrow::array::{ArrayRef, FixedSizeListArray, GenericListArray, GenericListVi
 use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, FieldRef, UnionFields, UnionMode};
 
-use super::assemble::{Assembler, Ranges, slots, unlike};
+use super::assemble::{Assembler, Ranges, TypeCounts, add_types, slots, unlike};
+use super::limits::{OFFSET_BYTES, check_bytes, check_slots};
 use crate::format::codec::{Decoded, PType};
 use crate::format::error::{Error, Result};
 
-/// Values of one read of lists. More rows than fit are read in smaller batches; a single list longer than this is refused, so that a small file
-/// cannot ask for all memory.
-const CHILD_SLOTS_MAX: usize = 1 << 28;
-
-/// Above this, a batch of several rows is read in smaller ones.
-const CHILD_SLOTS_SPLIT: usize = 1 << 24;
-
 pub(super) fn list(assembler: &mut Assembler<'_>, file: &DataType, out: &DataType, ranges: &Ranges) -> Result<ArrayRef> {
     let (file_item, out_item) = (item(file)?, item(out)?);
+    check_bytes(slots(ranges), OFFSET_BYTES, assembler.rows)?;
     let nulls = assembler.validity(ranges)?;
     let stream = assembler.stream();
     let (lengths, child_ranges) = child_ranges(assembler, stream, ranges)?;
@@ -54,7 +49,7 @@ fn item(data_type: &DataType) -> Result<&FieldRef> {
 fn child_ranges(assembler: &Assembler<'_>, stream: usize, ranges: &Ranges) -> Result<(Vec<usize>, Vec<Range<usize>>)> {
     let mut lengths = Vec::with_capacity(slots(ranges));
     let mut children = Vec::with_capacity(ranges.len());
-    let mut total = 0_usize;
+    let (mut total, mut end) = (0_usize, 0);
     for range in ranges {
         let offsets = assembler.streams.offsets(stream, range.clone())?;
         for pair in offsets.windows(2) {
@@ -67,20 +62,16 @@ fn child_ranges(assembler: &Assembler<'_>, stream: usize, ranges: &Ranges) -> Re
             total = total.saturating_add(child.len());
             // Lists without values may say any place, and what is below counts on ranges that ascend.
             if !child.is_empty() {
+                if child.start < end {
+                    return Err(Error::invalid_file("list offsets descend"));
+                }
+                end = child.end;
                 children.push(child);
             }
         }
     }
-    check_slots(total, lengths.len())?;
+    check_slots(total, assembler.rows)?;
     Ok((lengths, children))
-}
-
-fn check_slots(total: usize, lists: usize) -> Result<()> {
-    match total {
-        total if total > CHILD_SLOTS_SPLIT && lists > 1 => Err(Error::too_many_rows("the lists of a batch have too many values")),
-        total if total > CHILD_SLOTS_MAX => Err(Error::invalid_file(format!("a list of {total} values; at most {CHILD_SLOTS_MAX} can be read"))),
-        _ => Ok(()),
-    }
 }
 
 fn offsets<O: OffsetSizeTrait>(lengths: &[usize]) -> Result<OffsetBuffer<O>> {
@@ -106,11 +97,16 @@ pub(super) fn fixed_size_list(assembler: &mut Assembler<'_>, file: &DataType, ou
     if file_size != size {
         return Err(unlike(file, out));
     }
-    check_slots(slots(ranges).saturating_mul(width), slots(ranges))?;
+    check_slots(slots(ranges).saturating_mul(width), assembler.rows)?;
     let nulls = assembler.validity(ranges)?;
-    let child_ranges: Vec<_> = ranges.iter().map(|range| range.start * width..range.end * width).collect();
+    let child_ranges = ranges.iter().filter(|range| !range.is_empty()).map(|range| scaled(range, width)).collect::<Result<Vec<_>>>()?;
     let child = assembler.node(file_item.data_type(), out_item.data_type(), &child_ranges)?;
     Ok(Arc::new(FixedSizeListArray::try_new_with_length(Arc::clone(out_item), *size, child, nulls, slots(ranges))?))
+}
+
+fn scaled(range: &Range<usize>, width: usize) -> Result<Range<usize>> {
+    let scaled = range.start.checked_mul(width).zip(range.end.checked_mul(width));
+    scaled.map(|(start, end)| start..end).ok_or_else(|| Error::invalid_file("the values of a fixed-size list cannot be numbered"))
 }
 
 pub(super) fn union(assembler: &mut Assembler<'_>, file: &DataType, out: &DataType, ranges: &Ranges) -> Result<ArrayRef> {
@@ -120,6 +116,7 @@ pub(super) fn union(assembler: &mut Assembler<'_>, file: &DataType, out: &DataTy
     if file_mode != mode || file_fields.len() != out_fields.len() {
         return Err(unlike(file, out));
     }
+    check_bytes(slots(ranges), size_of::<i32>(), assembler.rows)?;
     let stream = assembler.stream();
     let ids = type_ids(assembler, stream, ranges)?;
     let dense = *mode == UnionMode::Dense;
@@ -144,30 +141,28 @@ fn type_ids(assembler: &Assembler<'_>, stream: usize, ranges: &Ranges) -> Result
 /// How often each type id occurs before and in each range, which is where a dense union's children stand.
 struct Occurrences {
     /// Per range: counts up to its start and up to its end.
-    counts: Vec<([usize; 128], [usize; 128])>,
+    counts: Vec<(TypeCounts, TypeCounts)>,
 }
 
 impl Occurrences {
+    /// Rows are read in their order, so what is counted up to the first one is kept for the next read.
     fn count(assembler: &Assembler<'_>, stream: usize, ranges: &Ranges) -> Result<Self> {
-        let mut running = [0_usize; 128];
-        let mut position = 0;
         let mut counts = Vec::with_capacity(ranges.len());
+        let mut last: Option<(usize, TypeCounts)> = None;
         for range in ranges {
-            Self::add(&mut running, &type_ids(assembler, stream, std::slice::from_ref(&(position..range.start)))?);
+            let mut running = match last {
+                None => assembler.streams.types_before(stream, range.start)?,
+                Some((end, mut running)) => {
+                    add_types(assembler.streams, stream, end..range.start, &mut running)?;
+                    running
+                }
+            };
             let start = running;
-            Self::add(&mut running, &type_ids(assembler, stream, std::slice::from_ref(range))?);
+            add_types(assembler.streams, stream, range.clone(), &mut running)?;
             counts.push((start, running));
-            position = range.end;
+            last = Some((range.end, running));
         }
         Ok(Self { counts })
-    }
-
-    fn add(running: &mut [usize; 128], ids: &[i8]) {
-        for id in ids {
-            if let Some(count) = usize::try_from(*id).ok().and_then(|id| running.get_mut(id)) {
-                *count += 1;
-            }
-        }
     }
 
     fn ranges_of(&self, id: i8) -> Vec<Range<usize>> {
@@ -187,4 +182,51 @@ fn dense_offsets(ids: &[i8], fields: &UnionFields) -> Result<ScalarBuffer<i32>> 
         *slot += 1;
     }
     Ok(offsets.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::ErrorKind;
+    use crate::format::array::assemble::{Streams, assemble};
+    use arrow::array::Array;
+    use arrow::datatypes::Field;
+
+    /// Lists of five values in two places, which need not ascend.
+    #[derive(Debug)]
+    struct Lists(i64);
+
+    impl Streams for Lists {
+        fn validity(&self, _stream: usize, _ranges: &Ranges) -> Result<Option<NullBuffer>> {
+            Ok(None)
+        }
+
+        fn offsets(&self, _stream: usize, range: Range<usize>) -> Result<Vec<i64>> {
+            Ok(if range.start == 0 { vec![0, 5] } else { vec![self.0, self.0 + 5] })
+        }
+
+        fn data(&self, _stream: usize, _ptype: PType, _text: bool, _ranges: &Ranges) -> Result<Option<Decoded>> {
+            Ok(None)
+        }
+
+        fn types_before(&self, _stream: usize, _slot: usize) -> Result<TypeCounts> {
+            Ok([0; 128])
+        }
+    }
+
+    #[test]
+    fn values_of_later_rows_stand_behind_those_of_earlier_ones() {
+        let data_type = DataType::List(Arc::new(Field::new("item", DataType::Null, true)));
+        let read = |second| assemble(&Lists(second), &data_type, &data_type, &[0..1, 7..8]);
+        assert_eq!(read(5).unwrap().len(), 2);
+        assert_eq!(read(4).unwrap_err().kind(), ErrorKind::InvalidFile);
+    }
+
+    #[test]
+    fn places_that_cannot_be_numbered_are_an_error() {
+        assert_eq!(scaled(&(3..5), 7).unwrap(), 21..35);
+        for range in [usize::MAX..usize::MAX, 1..usize::MAX] {
+            assert_eq!(scaled(&range, 2).unwrap_err().kind(), ErrorKind::InvalidFile);
+        }
+    }
 }

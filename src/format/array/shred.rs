@@ -7,11 +7,14 @@ use std::sync::Arc;
 
 use arrow::array::cast::AsArray;
 use arrow::array::types::RunEndIndexType;
-use arrow::array::{Array, ArrayRef, BooleanBufferBuilder, FixedSizeBinaryArray, Int8Array, OffsetSizeTrait, RunArray, UInt64Array};
+use arrow::array::{
+    Array, ArrayRef, BinaryViewArray, BooleanBufferBuilder, FixedSizeBinaryArray, Int8Array, OffsetSizeTrait, RunArray, StringViewArray, UInt64Array,
+};
 use arrow::buffer::{Buffer, NullBuffer};
 use arrow::compute::{cast, concat, take};
 use arrow::datatypes::{ArrowNativeType, DataType, Int16Type, Int32Type, Int64Type};
 
+use super::limits::{OFFSET_BYTES, leaf_bytes};
 use crate::format::error::{Error, Result};
 
 /// What an array adds to one stream. The pieces of an array come in the order of its type's stream directory.
@@ -21,8 +24,27 @@ pub(crate) enum Piece {
     Validity { nulls: Option<NullBuffer>, rows: usize },
     /// n + 1 ascending numbers, the first 0.
     Offsets(Vec<i64>),
-    /// A leaf array: its values and, for the encoder, its nulls.
+    /// A leaf array: its values (of strings and binaries, views) and, for the encoder, its nulls.
     Data(ArrayRef),
+}
+
+impl Piece {
+    /// Slots, and what readers count for each.
+    pub(super) fn size(&self) -> (usize, usize) {
+        match self {
+            Self::Validity { rows, .. } => (*rows, 0),
+            Self::Offsets(offsets) => (offsets.len().saturating_sub(1), OFFSET_BYTES),
+            Self::Data(array) => (array.len(), leaf_bytes(array.data_type())),
+        }
+    }
+
+    /// The values of all lists, of which no stream needs to know where they are nulls without a type.
+    pub(super) fn values(&self) -> usize {
+        match self {
+            Self::Offsets(offsets) => offsets.last().and_then(|last| usize::try_from(*last).ok()).unwrap_or(0),
+            _ => 0,
+        }
+    }
 }
 
 /// Splits an array into its pieces.
@@ -165,9 +187,21 @@ fn shred_rows(array: &ArrayRef, rows: &Rows, out: &mut Vec<Piece>) -> Result<()>
             shred_spans(array, list.values(), |row| list.offsets()[row].as_usize()..(list.offsets()[row] + list.sizes()[row]).as_usize(), rows, out)
         }
         _ => {
-            out.push(Piece::Data(rows.pick(array)?));
+            out.push(Piece::Data(rows.pick(&as_views(array))?));
             Ok(())
         }
+    }
+}
+
+/// Strings and binaries as views, which share the bytes: repeated and joined as they are, they could take more memory than there is, and more
+/// bytes than their offsets can count.
+fn as_views(array: &ArrayRef) -> ArrayRef {
+    match array.data_type() {
+        DataType::Utf8 => Arc::new(StringViewArray::from(array.as_string::<i32>())),
+        DataType::LargeUtf8 => Arc::new(StringViewArray::from(array.as_string::<i64>())),
+        DataType::Binary => Arc::new(BinaryViewArray::from(array.as_binary::<i32>())),
+        DataType::LargeBinary => Arc::new(BinaryViewArray::from(array.as_binary::<i64>())),
+        _ => Arc::clone(array),
     }
 }
 
@@ -259,4 +293,27 @@ fn shred_spans(array: &ArrayRef, values: &ArrayRef, span: impl Fn(usize) -> std:
 
 fn too_long() -> Error {
     Error::invalid_argument("lists are too long")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{BinaryArray, DictionaryArray, Int32Array, StringArray};
+    use arrow::datatypes::Int32Type;
+
+    #[test]
+    fn strings_are_repeated_and_joined_without_their_bytes() {
+        let value = "x".repeat(72 << 10);
+        let text: ArrayRef = Arc::new(StringArray::from(vec![value.as_str()]));
+        let binary: ArrayRef = Arc::new(BinaryArray::from(vec![value.as_bytes()]));
+        for values in [text, binary] {
+            let buffer = values.to_data().buffers()[1].clone();
+            let array: ArrayRef = Arc::new(DictionaryArray::<Int32Type>::new(Int32Array::from(vec![0; 32_768]), values));
+            let pieces = join(vec![shred(&array).unwrap(), shred(&array).unwrap()]).unwrap();
+            let [Piece::Validity { .. }, Piece::Data(data)] = &pieces[..] else { panic!("{pieces:?}") };
+            assert_eq!(data.len(), 65_536);
+            // 4.8 GB, if they were copied.
+            assert!(data.to_data().buffers()[1..].iter().all(|shared| shared.ptr_eq(&buffer)));
+        }
+    }
 }

@@ -1,37 +1,92 @@
 //! Values to dictionaries and run-end encoded arrays, which are stored as their values.
 
+use std::collections::HashMap;
+use std::hash::Hash;
+
 use arrow::array::types::RunEndIndexType;
-use arrow::array::{Array, ArrayRef, PrimitiveArray, RunArray, UInt64Array, make_comparator};
-use arrow::compute::{SortOptions, can_cast_types, cast, take};
+use arrow::array::{Array, ArrayRef, PrimitiveArray, RunArray, UInt64Array, make_array, make_comparator};
+use arrow::compute::{CastOptions, SortOptions, cast, cast_with_options, take};
 use arrow::datatypes::{ArrowNativeType, DataType, Int16Type, Int32Type, Int64Type};
 use arrow::error::ArrowError;
+use arrow::row::{RowConverter, SortField};
+use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use crate::format::error::{Error, Result};
 
-/// A dictionary of the values. Types that Arrow's cast does not know get a dictionary with an entry per slot.
+/// A dictionary of the values, each once.
 pub(super) fn dictionary(values: ArrayRef, out: &DataType) -> Result<ArrayRef> {
-    let (DataType::Dictionary(key, _), true) = (out, can_cast_types(values.data_type(), out)) else {
-        return identity_dictionary(values, out);
+    let DataType::Dictionary(key, _) = out else {
+        return Err(Error::invalid_argument(format!("{out} is not a dictionary")));
     };
+    if !is_packed_by_arrow(values.data_type()) {
+        return packed(&values, key, out);
+    }
     match cast(&values, out) {
         Ok(dictionary) => Ok(dictionary),
-        Err(ArrowError::DictionaryKeyOverflowError) => {
-            Err(Error::too_many_rows(format!("a batch has more distinct values than {key} can number; read the column as its value type")))
-        }
+        Err(ArrowError::DictionaryKeyOverflowError) => Err(too_many_values(key)),
         Err(error) => Err(error.into()),
     }
 }
 
-fn identity_dictionary(values: ArrayRef, out: &DataType) -> Result<ArrayRef> {
-    let DataType::Dictionary(key, _) = out else {
-        return Err(Error::invalid_argument(format!("{out} is not a dictionary")));
+fn too_many_values(key: &DataType) -> Error {
+    Error::too_many_rows(format!("a batch has more distinct values than {key} can number; read the column as its value type"))
+}
+
+/// The types that Arrow's cast makes dictionaries of, whatever `can_cast_types` says of the others.
+fn is_packed_by_arrow(data_type: &DataType) -> bool {
+    let is_text = matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    let is_binary = matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
+    let is_time = data_type.is_temporal() && !matches!(data_type, DataType::Duration(_) | DataType::Interval(_));
+    data_type.is_numeric() || is_text || is_binary || is_time
+}
+
+/// A dictionary of values of any type.
+fn packed(values: &ArrayRef, key: &DataType, out: &DataType) -> Result<ArrayRef> {
+    let (codes, firsts) = distinct(values)?;
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    let keys = cast_with_options(&codes, key, &options).map_err(|_| too_many_values(key))?;
+    let entries = match firsts.len() == values.len() {
+        true => values.to_data(),
+        false => take(values, &firsts, None)?.to_data(),
     };
-    let slots: UInt64Array = (0_u64..).take(values.len()).enumerate().map(|(i, slot)| values.is_valid(i).then_some(slot)).collect();
-    let options = arrow::compute::CastOptions { safe: false, ..Default::default() };
-    let keys = arrow::compute::cast_with_options(&slots, key, &options)
-        .map_err(|_| Error::too_many_rows(format!("a batch has more values than {key} can number; read the column as its value type")))?;
-    let data = keys.to_data().into_builder().data_type(out.clone()).child_data(vec![values.to_data()]).build()?;
-    Ok(arrow::array::make_array(data))
+    let data = keys.to_data().into_builder().data_type(out.clone()).child_data(vec![entries]).build()?;
+    Ok(make_array(data))
+}
+
+/// A code for each value that is not null, and where the value of each code first stands.
+fn distinct(values: &ArrayRef) -> Result<(UInt64Array, UInt64Array)> {
+    let field = SortField::new(values.data_type().clone());
+    if RowConverter::supports_fields(std::slice::from_ref(&field)) {
+        let rows = RowConverter::new(vec![field])?.convert_columns(std::slice::from_ref(values))?;
+        return Ok(numbered(values, |slot| rows.row(slot), |_, _| true));
+    }
+    // Of values that contain dictionaries of nested values, Arrow makes no rows. Equal ones look the same, at least.
+    let format = FormatOptions::new().with_display_error(true);
+    let texts = ArrayFormatter::try_new(values, &format)?;
+    Ok(numbered(values, |slot| texts.value(slot).to_string(), |one, other| values.slice(one, 1) == values.slice(other, 1)))
+}
+
+/// Numbers what has the same look and is the same, in the order of appearance.
+fn numbered<K: Hash + Eq>(values: &ArrayRef, look: impl Fn(usize) -> K, same: impl Fn(usize, usize) -> bool) -> (UInt64Array, UInt64Array) {
+    // What is null by one of its children, as a union is, has a null for an entry.
+    let nulls = values.nulls();
+    let mut firsts: Vec<usize> = Vec::new();
+    let mut known: HashMap<K, Vec<usize>> = HashMap::new();
+    let codes = (0..values.len()).map(|slot| {
+        if nulls.is_some_and(|nulls| nulls.is_null(slot)) {
+            return None;
+        }
+        let alike = known.entry(look(slot)).or_default();
+        let code = alike.iter().copied().find(|code| firsts.get(*code).is_some_and(|first| same(*first, slot)));
+        let code = code.unwrap_or_else(|| {
+            alike.push(firsts.len());
+            firsts.push(slot);
+            firsts.len() - 1
+        });
+        Some(code as u64)
+    });
+    let codes: UInt64Array = codes.collect();
+    (codes, firsts.iter().map(|first| *first as u64).collect::<Vec<_>>().into())
 }
 
 /// Runs of equal neighbours.
@@ -58,5 +113,5 @@ fn typed_runs<R: RunEndIndexType>(values: &ArrayRef, out: &DataType) -> Result<A
     let values = take(values, &UInt64Array::from(starts), None)?;
     let runs = RunArray::<R>::try_new(&PrimitiveArray::<R>::from_iter_values(ends), &values)?;
     let data = runs.to_data().into_builder().data_type(out.clone()).build()?;
-    Ok(arrow::array::make_array(data))
+    Ok(make_array(data))
 }

@@ -101,9 +101,20 @@ fn compress_all(raw: &[u8], level: i32) -> Option<Vec<u8>> {
     })
 }
 
+/// What ZSTD's frames begin with.
+const FRAME_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
+
+/// Whether the bytes are one frame and nothing else: ZSTD itself would join several, and skip some.
+fn is_one_frame(stored: &[u8]) -> bool {
+    stored.starts_with(&FRAME_MAGIC) && zstd::zstd_safe::find_frame_compressed_size(stored).is_ok_and(|length| length == stored.len())
+}
+
 fn decompress(stored: &[u8], raw_length: usize) -> Result<Vec<u8>> {
     thread_local! {
         static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+    }
+    if !is_one_frame(stored) {
+        return Err(Error::invalid_file("a compressed buffer is not one ZSTD frame"));
     }
     let mut raw = Vec::new();
     raw.try_reserve_exact(raw_length).map_err(|_| Error::invalid_file(format!("no memory for a buffer of {raw_length} bytes")))?;
@@ -190,6 +201,18 @@ mod tests {
         let noise: Vec<u8> = (0..100_000u64).map(|i| super::super::words::mix(i).to_le_bytes()[0]).collect();
         assert_eq!(EncodedBuffer::new(noise.clone(), Kind::Text, Some(3)).compression, NONE);
         assert_eq!(EncodedBuffer::new(text, Kind::Text, None).compression, NONE);
+    }
+
+    #[test]
+    fn a_buffer_is_one_frame() {
+        let frame = compress_all(&[7; 1000], 1).unwrap();
+        let skippable = [&[0x50, 0x2A, 0x4D, 0x18, 1, 0, 0, 0, 9], &*frame].concat();
+        let wrong = [[&*frame, &*frame].concat(), [&*frame, &[0]].concat(), skippable, frame[..frame.len() - 1].to_vec()];
+        for (stored, raw_length) in wrong.into_iter().zip([2000, 1000, 1000, 1000]) {
+            let buffer = StoredBuffer::new(stored.into(), raw_length, ZSTD).unwrap();
+            assert_eq!(buffer.bytes().unwrap_err().kind(), ErrorKind::InvalidFile);
+        }
+        assert_eq!(StoredBuffer::new(frame.into(), 1000, ZSTD).unwrap().bytes().unwrap(), [7; 1000]);
     }
 
     #[test]

@@ -89,8 +89,11 @@ impl<'a> Context<'a> {
     }
 
     /// What the cost of encodings is judged by.
-    pub(super) fn sample<'v>(&self, values: &'v Values) -> Result<Sample<'v>> {
-        Sample::of(values, self.zstd_level)
+    pub(super) fn sample<'v>(&self, values: &'v Values) -> Result<Sample<'v>>
+    where
+        'a: 'v,
+    {
+        Sample::of(values, self.validity, self.zstd_level)
     }
 
     /// The encodings that are of use, the cheapest first.

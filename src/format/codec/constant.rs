@@ -9,7 +9,7 @@ use zerocopy::IntoBytes;
 use super::buffer::{Kind, StoredBuffer};
 use super::choose::Context;
 use super::node::{EncodedNode, Parts};
-use super::plain::{rebase, view};
+use super::plain::{BYTES_MAX, rebase, view};
 use super::sample::{Cost, Sample, real};
 use super::words::{Word, with_word, words_from};
 use super::{Decode, Decoded, Encoding, EncodingId, Output, PType, Values};
@@ -54,6 +54,7 @@ impl Encoding for Constant {
             }
             None => {
                 let ([buffer], []) = parts.take()?;
+                parts.check(buffer.len() <= BYTES_MAX, "its value has 2 GiB or more")?;
                 Ok(Box::new(Text { buffer, utf8: parts.utf8, view: OnceLock::new() }))
             }
             Some(width) if width <= PARAM_WIDTH => {

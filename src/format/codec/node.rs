@@ -83,11 +83,6 @@ impl EncodingTree {
         if reader.at == bytes.len() { Ok(tree) } else { Err(Error::invalid_file("there are bytes behind the encoding tree")) }
     }
 
-    /// Bytes of all buffers in the page.
-    pub fn stored_bytes(&self) -> usize {
-        self.buffers.iter().map(|buffer| buffer.length).sum::<usize>() + self.children.iter().map(Self::stored_bytes).sum::<usize>()
-    }
-
     fn print(&self, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
         if depth > 0 {
             write!(f, "\n{:indent$}", "", indent = 2 * depth)?;

@@ -16,7 +16,7 @@ use crate::format::{Error, Result};
 #[derive(Debug)]
 pub(super) struct Plain;
 
-/// Offsets into a page's bytes must fit Arrow's i32.
+/// Offsets into a page's bytes, and the length of a value, must fit Arrow's i32.
 pub(super) const BYTES_MAX: usize = (1 << 31) - 1;
 /// The longest value that a view holds in itself.
 const INLINE_MAX: usize = 12;
@@ -71,7 +71,8 @@ impl Encoding for Plain {
 
 /// The bytes of all values, and their lengths; a null costs no bytes.
 fn join(array: &BinaryViewArray, context: &Context<'_>) -> Result<(Vec<u8>, Vec<u32>)> {
-    let mut bytes = Vec::with_capacity(array.lengths().map(|length| length as usize).sum());
+    let stored = array.lengths().enumerate().filter(|(index, _)| !context.is_null(*index));
+    let mut bytes = Vec::with_capacity(stored.map(|(_, length)| length as usize).sum());
     let mut lengths = Vec::with_capacity(array.len());
     for (index, length) in array.lengths().enumerate() {
         if context.is_null(index) {
@@ -207,6 +208,17 @@ pub(super) fn rebase(view: u128, base: u32) -> u128 {
 mod tests {
     use super::*;
     use crate::format::ErrorKind;
+    use crate::format::codec::EncodeOptions;
+    use arrow::buffer::NullBuffer;
+
+    #[test]
+    fn nulls_take_no_room() {
+        let text = "a string that is not inlined".repeat(100);
+        let strings = BinaryViewArray::from_iter_values((0..1000).map(|_| text.as_bytes()));
+        let validity: NullBuffer = (0..1000).map(|index| index == 7).collect();
+        let (bytes, lengths) = join(&strings, &Context::root(&EncodeOptions::default(), Some(&validity))).unwrap();
+        assert_eq!((bytes.capacity(), bytes.len(), lengths.iter().sum::<u32>()), (2800, 2800, 2800));
+    }
 
     #[test]
     fn views_are_those_that_arrow_builds() {

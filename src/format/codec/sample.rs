@@ -58,6 +58,8 @@ impl Cost {
 #[derive(Debug)]
 pub(super) struct Sample<'a> {
     all: &'a Values,
+    /// Which of all are not nulls.
+    validity: Option<&'a NullBuffer>,
     values: Values,
     zstd_level: Option<i32>,
     text_bytes: OnceCell<f64>,
@@ -67,7 +69,7 @@ pub(super) struct Sample<'a> {
 
 impl<'a> Sample<'a> {
     /// Takes about one value in a hundred, in evenly spread runs.
-    pub(super) fn of(all: &'a Values, zstd_level: Option<i32>) -> Result<Self> {
+    pub(super) fn of(all: &'a Values, validity: Option<&'a NullBuffer>, zstd_level: Option<i32>) -> Result<Self> {
         let count = all.len();
         let values = if count <= 2 * SAMPLE_MIN {
             all.clone()
@@ -77,7 +79,7 @@ impl<'a> Sample<'a> {
             let indexes: Vec<u32> = starts.flat_map(|start| (start..start + RUN).map(|index| u32::try_from(index).unwrap_or(0))).collect();
             all.pick(&indexes)?
         };
-        Ok(Self { all, values, zstd_level, text_bytes: OnceCell::new(), zstd_left: OnceCell::new(), text_left: OnceCell::new() })
+        Ok(Self { all, validity, values, zstd_level, text_bytes: OnceCell::new(), zstd_left: OnceCell::new(), text_left: OnceCell::new() })
     }
 
     /// How many values the page has.
@@ -114,10 +116,11 @@ impl<'a> Sample<'a> {
         real(self.count()) / real(self.values.len().max(1))
     }
 
-    /// Bytes of all strings.
+    /// Bytes of all strings. A null has none, though its slot may repeat a long one.
     pub(super) fn text_bytes(&self) -> f64 {
+        let is_valid = |index| self.validity.is_none_or(|validity| validity.is_valid(index));
         *self.text_bytes.get_or_init(|| match self.all {
-            Values::Bytes(array) => real(array.lengths().map(|length| length as usize).sum()),
+            Values::Bytes(array) => real(array.lengths().enumerate().filter(|(index, _)| is_valid(*index)).map(|(_, length)| length as usize).sum()),
             _ => 0.0,
         })
     }
@@ -235,12 +238,22 @@ mod tests {
     fn a_sample_is_spread_over_the_page_in_runs() {
         let numbers: Vec<i32> = (0..200_000).collect();
         let values = fixed(&numbers);
-        let sample = Sample::of(&values, None).unwrap();
+        let sample = Sample::of(&values, None, None).unwrap();
         let Values::Fixed { bytes, .. } = sample.values() else { panic!("numbers") };
         let sampled = words_from::<u32>(bytes);
         assert_eq!((sampled.len(), sampled[0], sampled[sampled.len() - 1]), (2048, 0, 199_999));
         assert!((1..2048).all(|index| sample.is_seam(index) || sampled[index] == sampled[index - 1] + 1));
         assert_eq!(sample.seams(), 32);
+    }
+
+    #[test]
+    fn nulls_have_no_bytes_of_text() {
+        let text = "a string that is not inlined".repeat(100);
+        let validity: NullBuffer = (0..1000).map(|index| index == 7).collect();
+        let strings = Values::Bytes(arrow::array::BinaryViewArray::from_iter_values((0..1000).map(|_| text.as_bytes())));
+        let strings = fill_forward(&strings, &validity).unwrap();
+        let bytes = |validity| Sample::of(&strings, validity, None).unwrap().text_bytes();
+        assert_eq!((bytes(None), bytes(Some(&validity))), (2_800_000.0, 2800.0));
     }
 
     #[test]

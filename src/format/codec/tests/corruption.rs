@@ -149,6 +149,19 @@ fn a_few_bytes_may_say_many_values_but_not_make_them() {
 }
 
 #[test]
+fn a_constant_string_is_no_longer_than_arrow_can_say() {
+    for (raw_length, fits) in [((1u32 << 31) - 1, true), (1 << 31, false)] {
+        let length = 1u32 << 23;
+        let descriptor = [0, length, raw_length, 1].map(u32::to_le_bytes).concat();
+        let mut page = page(1, PType::Bytes, 1, &descriptor, 0, 1);
+        page.resize(page.len() + length as usize, 0);
+        let page_length = u32::try_from(page.len()).unwrap();
+        page[4..8].copy_from_slice(&page_length.to_le_bytes());
+        assert_eq!(open(page, PType::Bytes).map_err(|error| error.kind()).err(), (!fits).then_some(ErrorKind::InvalidFile));
+    }
+}
+
+#[test]
 fn a_tree_has_bounds() {
     // Each node narrows the next one; types would forbid it, but depth is looked at first.
     let node = |children: u8| {

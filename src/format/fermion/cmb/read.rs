@@ -12,7 +12,7 @@ use super::wire::{
 use super::{Chunk, ChunkPage, Pages, StreamType};
 use crate::format::error::{Error, Result};
 use crate::format::fermion::schema::Stream;
-use crate::format::fermion::stats::{Bounds, ZoneStats};
+use crate::format::fermion::stats::{BOUND_LENGTH_MAX, Bounds, ZoneStats};
 use crate::format::fermion::stripes::Stripe;
 use crate::format::scan::Section;
 use crate::format::wire;
@@ -25,6 +25,8 @@ const PAGE_SIZE_MIN: u32 = 16;
 pub struct CmbExpect<'a> {
     /// The streams of the column's type.
     pub streams: &'a [Stream],
+    /// Whether the column is a plain sequence of values ([`leaf_type`](crate::format::fermion::schema::leaf_type)): only its DATA has a slot per row.
+    pub is_leaf: bool,
     /// The stripes of the file.
     pub stripes: &'a Arc<[Stripe]>,
     /// Whether the CMB carries a CRC32.
@@ -39,9 +41,14 @@ pub struct Cmb {
     /// All but the trailer.
     bytes: Bytes,
     streams: Vec<StreamDesc>,
+    is_leaf: bool,
     stripes: Arc<[Stripe]>,
     file_length: u64,
 }
+
+/// The streams of a column that is a plain sequence of values.
+const LEAF_VALIDITY: usize = 0;
+const LEAF_DATA: usize = 1;
 
 #[derive(Debug, Clone, Copy)]
 struct StreamDesc {
@@ -71,7 +78,7 @@ impl Cmb {
             wire::read_slice(&bytes, stream_directory_offset(expect.stripes.len()), expect.streams.len(), "the stream directory")?;
         let payload_offset = payload_offset(expect.stripes.len(), expect.streams.len());
         let streams = directory.iter().zip(expect.streams).map(|(meta, stream)| stream_desc(meta, *stream, payload_offset)).collect::<Result<_>>()?;
-        Ok(Self { bytes, streams, stripes: Arc::clone(expect.stripes), file_length: expect.file_length })
+        Ok(Self { bytes, streams, is_leaf: expect.is_leaf, stripes: Arc::clone(expect.stripes), file_length: expect.file_length })
     }
 
     /// The streams of the column.
@@ -86,10 +93,24 @@ impl Cmb {
 
     /// The part of `stream` in `stripe`.
     pub fn chunk(&self, stream: usize, stripe: usize) -> Result<Chunk> {
+        self.checked_chunk(stream, stripe).map_err(|error| error.in_section(Section::ColumnMetadata))
+    }
+
+    fn checked_chunk(&self, stream: usize, stripe: usize) -> Result<Chunk> {
+        let chunk = self.any_chunk(stream, stripe)?;
+        let is_missing =
+            self.is_leaf && stream == LEAF_DATA && chunk == Chunk::Default && self.stripes.get(stripe).is_some_and(|place| place.rows > 0);
+        if is_missing && self.any_chunk(LEAF_VALIDITY, stripe)? == Chunk::Default {
+            return Err(Error::invalid_file(format!("all rows of stripe {stripe} are valid, and none has a value")));
+        }
+        Ok(chunk)
+    }
+
+    fn any_chunk(&self, stream: usize, stripe: usize) -> Result<Chunk> {
         let (Some(desc), Some(place)) = (self.streams.get(stream), self.stripes.get(stripe)) else {
             return Err(Error::invalid_argument(format!("there is no stream {stream} in a stripe {stripe}")));
         };
-        self.read_chunk(desc, stripe, place).map_err(|error| error.in_section(Section::ColumnMetadata))
+        self.read_chunk(desc, stripe, place)
     }
 
     /// Nulls of the column in `stripe`, if the metadata says.
@@ -97,16 +118,18 @@ impl Cmb {
         let Some(StreamType::Validity) = self.stream_type(0) else { return Ok(None) };
         let rows = self.stripes.get(stripe).map(|stripe| u64::from(stripe.rows));
         match self.chunk(0, stripe)? {
+            // Unless there are no values either.
+            Chunk::Default if self.is_leaf => return self.chunk(LEAF_DATA, stripe).map(|_| Some(0)),
             Chunk::Default => return Ok(Some(0)),
             Chunk::AllNull => return Ok(rows),
             Chunk::Pages(Pages { stats, .. }) if stats.nulls().is_some() => return Ok(stats.nulls().map(u64::from)),
             Chunk::Pages(_) => {}
         }
         // The DATA of a plain column has a slot per row. In a nested column it counts something else.
-        if self.streams.len() != 2 || self.stream_type(1) != Some(StreamType::Data) {
+        if !self.is_leaf {
             return Ok(None);
         }
-        match self.chunk(1, stripe)? {
+        match self.chunk(LEAF_DATA, stripe)? {
             Chunk::Default | Chunk::AllNull => Ok(rows),
             Chunk::Pages(pages) => Ok(pages.stats.nulls().map(u64::from)),
         }
@@ -229,6 +252,9 @@ impl Cmb {
         let start = payload_place(offset)?;
         let header: &BoundsHeader = wire::read(&self.bytes, start, "bounds")?;
         let (min_length, max_length) = (header.min_length.get() as usize, header.max_length.get() as usize);
+        if min_length.max(max_length) > BOUND_LENGTH_MAX {
+            return Err(Error::invalid_file(format!("bounds of {min_length} and {max_length} bytes; {BOUND_LENGTH_MAX} are the most")));
+        }
         let min_start = start.saturating_add(size_of::<BoundsHeader>());
         let max_start = min_start.saturating_add(min_length);
         let min = self.bytes.slice_ref(wire::slice(&self.bytes, min_start, min_length, "a lower bound")?);

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field};
+use arrow::datatypes::{DataType, Field, UnionMode};
 use bytes::Bytes;
 
 use super::*;
 use crate::format::ErrorKind;
-use crate::format::fermion::schema::stream_layout;
+use crate::format::fermion::schema::{leaf_type, stream_layout};
 use crate::format::fermion::stripes::Stripe;
 use crate::format::scan::Section;
 
@@ -53,7 +53,13 @@ fn build(data_type: &DataType, by_stripe: &[Vec<Chunk>], checksum: bool) -> Vec<
 }
 
 fn read(data_type: &DataType, bytes: &[u8], checksum: bool) -> crate::format::Result<Cmb> {
-    let expect = CmbExpect { streams: &stream_layout(data_type), stripes: &stripes(), checksum, file_length: FILE_LENGTH };
+    let expect = CmbExpect {
+        streams: &stream_layout(data_type),
+        is_leaf: leaf_type(data_type).is_some(),
+        stripes: &stripes(),
+        checksum,
+        file_length: FILE_LENGTH,
+    };
     Cmb::read(Bytes::copy_from_slice(bytes), &expect)
 }
 
@@ -153,7 +159,8 @@ fn the_only_page_of_a_flat_chunk_has_the_rows_of_the_stripe_and_the_numbers_of_t
 #[test]
 fn null_counts_come_from_validity_or_from_the_values_of_a_plain_column() {
     let data = full(2, vec![page(64, 500, 0, 1, 7)], None);
-    let flat = vec![vec![Chunk::Default, Chunk::Default], vec![Chunk::AllNull, Chunk::Default], vec![simple(2, 16), data.clone()]];
+    let valid = full(0, vec![page(64, 1_000, 0, 1, 0)], None);
+    let flat = vec![vec![Chunk::Default, valid], vec![Chunk::AllNull, Chunk::Default], vec![simple(2, 16), data.clone()]];
     let cmb = read(&DataType::Int8, &build(&DataType::Int8, &flat, true), true).unwrap();
     let counts: Vec<_> = (0..3).map(|stripe| cmb.null_count(stripe).unwrap()).collect();
     assert_eq!(counts, [Some(0), Some(2_000), Some(7)]);
@@ -267,5 +274,49 @@ fn chunks_that_cannot_be_written_are_refused() {
         vec![Chunk::Default, Chunk::Pages(two_pages)],
     ] {
         assert_eq!(builder.push_stripe(1, chunks).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
+}
+
+#[test]
+fn nulls_of_nested_columns_are_not_those_of_their_only_data() {
+    let union = DataType::Union([(0, Arc::new(Field::new("n", DataType::Null, true)))].into_iter().collect(), UnionMode::Sparse);
+    let item = Arc::new(Field::new("item", union.clone(), true));
+    for data_type in [DataType::FixedSizeList(Arc::clone(&item), 1), DataType::Struct(vec![Arc::clone(&item)].into())] {
+        // The second stream is DATA: type ids, none of which is null.
+        let data = |stripe, rows| full(stripe, vec![page(64, rows, 0, 0, 0)], None);
+        let by_stripe = [vec![simple(0, 64), data(0, 1000)], vec![simple(1, 64), data(1, 2000)], vec![Chunk::AllNull, Chunk::Default]];
+        let cmb = read(&data_type, &build(&data_type, &by_stripe, true), true).unwrap();
+        assert_eq!([0, 1, 2].map(|stripe| cmb.null_count(stripe).unwrap()), [None, None, Some(500)]);
+    }
+    let leaf = [vec![simple(0, 64), full(0, vec![page(64, 1000, 0, 0, 7)], None)], vec![Chunk::AllNull, Chunk::Default]];
+    let leaf = [leaf[0].clone(), leaf[1].clone(), vec![Chunk::AllNull, Chunk::Default]];
+    for data_type in [DataType::Int64, DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Int64))] {
+        let cmb = read(&data_type, &build(&data_type, &leaf, true), true).unwrap();
+        assert_eq!([0, 1].map(|stripe| cmb.null_count(stripe).unwrap()), [Some(7), Some(2000)]);
+    }
+}
+
+#[test]
+fn valid_rows_without_values_are_refused() {
+    let all_null = vec![Chunk::AllNull, Chunk::Default];
+    let by_stripe = [all_null.clone(), vec![Chunk::Default, Chunk::Default], all_null];
+    let cmb = read(&DataType::Int64, &build(&DataType::Int64, &by_stripe, true), true).unwrap();
+    cmb.chunk(1, 0).unwrap();
+    for error in [cmb.chunk(1, 1).unwrap_err(), cmb.null_count(1).unwrap_err()] {
+        assert_eq!((error.kind(), error.section()), (ErrorKind::InvalidFile, Some(Section::ColumnMetadata)));
+    }
+}
+
+#[test]
+fn bounds_are_no_longer_than_they_may_be() {
+    for (length, fits) in [(64, true), (65, false)] {
+        let bounds = Bounds { min: vec![b'a'; length].into(), ..bounds() };
+        let by_stripe = [
+            vec![Chunk::Default, full(0, vec![page(64, 1000, 0, 0, 0)], Some(bounds))],
+            vec![Chunk::AllNull, Chunk::Default],
+            vec![Chunk::AllNull, Chunk::Default],
+        ];
+        let cmb = read(&DataType::Utf8, &build(&DataType::Utf8, &by_stripe, true), true).unwrap();
+        assert_eq!(cmb.chunk(1, 0).map_err(|error| error.kind()).err(), (!fits).then_some(ErrorKind::InvalidFile));
     }
 }

@@ -1,15 +1,17 @@
 //! The loaded streams of a column in one stripe: pages are opened when a row of theirs is decoded.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::ops::Range;
 
-use arrow::array::{ArrayRef, new_null_array};
+use arrow::array::ArrayRef;
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, FieldRef};
 use bytes::Bytes;
 
 use super::plan::{ColumnPlan, Fetched, StreamPlan};
-use crate::format::array::{LEAF_DATA, LEAF_VALIDITY, Ranges, Streams, assemble, is_text, leaf_array, leaf_ptype, slots};
+use crate::format::array::{
+    LEAF_DATA, LEAF_VALIDITY, Ranges, Streams, TypeCounts, add_types, assemble, is_text, leaf_array, leaf_ptype, null_array, slots,
+};
 use crate::format::codec::{Decoded, Output, PType};
 use crate::format::error::{Error, Result};
 use crate::format::fermion::page::{Page, PageExpect, PageHeader};
@@ -29,7 +31,19 @@ pub(super) struct LoadedColumn {
 enum LoadedStream {
     Default,
     AllNull,
-    Pages(Vec<LoadedPage>),
+    Pages(LoadedPages),
+}
+
+/// The pages of a stream that have been loaded, in their order.
+#[derive(Debug, Default)]
+struct LoadedPages {
+    pages: Vec<LoadedPage>,
+    /// The first page that may be open.
+    open_from: Cell<usize>,
+    /// The slot behind the last one that has been read of the rows that were taken last.
+    read_to: Cell<usize>,
+    /// Of type ids: how many there are of each before the first slot that was read last.
+    counted: RefCell<Option<Box<(usize, TypeCounts)>>>,
 }
 
 #[derive(Debug)]
@@ -58,10 +72,29 @@ impl LoadedColumn {
 
     /// The rows of these ranges.
     pub(super) fn read(&self, ranges: &Ranges) -> Result<ArrayRef> {
-        if self.streams.is_none() {
-            return Ok(new_null_array(&self.out_type, slots(ranges)));
+        let read = match self.streams {
+            None => null_array(&self.out_type, slots(ranges), slots(ranges)),
+            Some(_) => assemble(self, &self.file_type, &self.out_type, ranges),
+        };
+        read.map_err(|error| error.in_section(Section::Data).in_column(&self.name))
+    }
+
+    /// Forgets what has been decompressed of pages that no row needs any more: those behind the rows that were read are the ones to come.
+    pub(super) fn release(&mut self) {
+        for stream in self.streams.iter_mut().flatten() {
+            if let LoadedStream::Pages(pages) = stream {
+                pages.release();
+            }
         }
-        assemble(self, &self.file_type, &self.out_type, ranges).map_err(|error| error.in_section(Section::Data).in_column(&self.name))
+    }
+
+    /// The rows that were taken last are to be taken again: their pages stay.
+    pub(super) fn retain(&mut self) {
+        for stream in self.streams.iter_mut().flatten() {
+            if let LoadedStream::Pages(pages) = stream {
+                pages.read_to.set(0);
+            }
+        }
     }
 
     /// The rows of these ranges as codes of no more than `most` values in each page, if that is how they are stored.
@@ -75,7 +108,7 @@ impl LoadedColumn {
         let LoadedStream::Pages(pages) = self.stream(LEAF_DATA)? else { return Ok(None) };
         let expect = self.expect(ptype, is_text(&self.out_type), 0);
         let mut parts: Vec<CodedPart> = Vec::new();
-        for piece in pieces(pages, ranges) {
+        for piece in pages.pieces(ranges) {
             let (page, local) = piece?;
             let coded = |codes: &mut Vec<u32>| page.open(&expect)?.coded(local.clone(), most, codes);
             let known = parts.last_mut().filter(|part| part.page == page.first);
@@ -83,7 +116,7 @@ impl LoadedColumn {
             let values = coded(known.map_or(&mut codes, |part| &mut part.codes)).map_err(|error| error.at(page.offset))?;
             let Some(values) = values else { return Ok(None) };
             if !codes.is_empty() {
-                parts.push(CodedPart { page: page.first, values: leaf_array(&self.out_type, values, None)?, codes });
+                parts.push(CodedPart { page: page.first, values: leaf_array(&self.out_type, values, None, 1)?, codes });
             }
         }
         Ok(Some(Coded { parts, nulls: self.validity(LEAF_VALIDITY, ranges)? }))
@@ -92,13 +125,6 @@ impl LoadedColumn {
     fn stream(&self, stream: usize) -> Result<&LoadedStream> {
         let found = self.streams.as_ref().and_then(|streams| streams.get(stream));
         found.ok_or_else(|| Error::invalid_file(format!("stream {stream} is missing")))
-    }
-
-    fn decode(&self, pages: &[LoadedPage], expect: &Expect, ranges: &Ranges, out: &mut Output) -> Result<()> {
-        pieces(pages, ranges).try_for_each(|piece| {
-            let (page, local) = piece?;
-            page.decode(local, expect, out).map_err(|error| error.at(page.offset))
-        })
     }
 
     fn expect(&self, ptype: PType, text: bool, extra: u32) -> Expect {
@@ -114,25 +140,63 @@ struct Expect {
     checksums: bool,
 }
 
-/// The pages with slots of these ranges, and which of each page's slots those are.
-fn pieces<'a>(pages: &'a [LoadedPage], ranges: &'a Ranges) -> impl Iterator<Item = Result<(&'a LoadedPage, Range<usize>)>> {
-    ranges.iter().flat_map(move |range| {
-        let mut index = pages.partition_point(|page| page.end() <= range.start);
-        let mut next = range.start;
-        std::iter::from_fn(move || {
-            if next >= range.end {
-                return None;
-            }
-            let Some(page) = pages.get(index).filter(|page| page.first <= next) else {
-                next = range.end;
-                return Some(Err(missing_rows(range, pages)));
-            };
-            let local = next - page.first..range.end.min(page.end()) - page.first;
-            next = page.end();
-            index += 1;
-            Some(Ok((page, local)))
+impl LoadedPages {
+    fn new(pages: Vec<LoadedPage>) -> Self {
+        Self { open_from: Cell::new(pages.len()), pages, ..Self::default() }
+    }
+
+    /// The page of a slot, or the first one behind it.
+    fn index_of(&self, slot: usize) -> usize {
+        self.pages.partition_point(|page| page.end() <= slot)
+    }
+
+    /// The pages with slots of these ranges, and which of each page's slots those are.
+    fn pieces<'a>(&'a self, ranges: &'a Ranges) -> impl Iterator<Item = Result<(&'a LoadedPage, Range<usize>)>> {
+        if let (Some(first), Some(last)) = (ranges.first(), ranges.last()) {
+            self.open_from.set(self.open_from.get().min(self.index_of(first.start)));
+            self.read_to.set(self.read_to.get().max(last.end));
+        }
+        ranges.iter().flat_map(move |range| {
+            let mut index = self.index_of(range.start);
+            let mut next = range.start;
+            std::iter::from_fn(move || {
+                if next >= range.end {
+                    return None;
+                }
+                let Some(page) = self.pages.get(index).filter(|page| page.first <= next) else {
+                    next = range.end;
+                    return Some(Err(missing_rows(range, &self.pages)));
+                };
+                let local = next - page.first..range.end.min(page.end()) - page.first;
+                next = page.end();
+                index += 1;
+                Some(Ok((page, local)))
+            })
         })
-    })
+    }
+
+    fn decode(&self, expect: &Expect, ranges: &Ranges) -> Result<Decoded> {
+        // Pages that say how many values they have come before the memory for those.
+        self.pieces(ranges).try_for_each(|piece| {
+            let (page, _) = piece?;
+            page.open(expect).map(drop).map_err(|error| error.at(page.offset))
+        })?;
+        let mut out = Output::new(expect.ptype, slots(ranges).saturating_add(expect.extra as usize));
+        self.pieces(ranges).try_for_each(|piece| {
+            let (page, local) = piece?;
+            page.decode(local, expect, &mut out).map_err(|error| error.at(page.offset))
+        })?;
+        Ok(out.finish())
+    }
+
+    /// Closes the pages that end before the first slot that can still be read. One that is needed after all is opened again.
+    fn release(&mut self) {
+        let end = self.index_of(self.read_to.take());
+        for page in self.pages.get_mut(self.open_from.get()..end).unwrap_or_default() {
+            page.page.take();
+        }
+        self.open_from.set(self.open_from.get().max(end));
+    }
 }
 
 fn missing_rows(range: &Range<usize>, pages: &[LoadedPage]) -> Error {
@@ -164,7 +228,7 @@ fn load_stream(plan: StreamPlan, fetched: &Fetched) -> Result<LoadedStream> {
     match plan {
         StreamPlan::Default => Ok(LoadedStream::Default),
         StreamPlan::AllNull => Ok(LoadedStream::AllNull),
-        StreamPlan::Chunk(range) => Ok(LoadedStream::Pages(walk_pages(fetched.get(&range)?, range.start)?)),
+        StreamPlan::Chunk(range) => Ok(LoadedStream::Pages(LoadedPages::new(walk_pages(fetched.get(&range)?, range.start)?))),
         StreamPlan::Pages(plans) => {
             let load = |plan: super::plan::PagePlan| {
                 let bytes = fetched.get(&plan.range)?;
@@ -174,7 +238,7 @@ fn load_stream(plan: StreamPlan, fetched: &Fetched) -> Result<LoadedStream> {
                 };
                 Ok(LoadedPage { first: plan.first, rows, offset: plan.range.start, bytes, page: OnceCell::new() })
             };
-            Ok(LoadedStream::Pages(plans.into_iter().map(load).collect::<Result<_>>()?))
+            Ok(LoadedStream::Pages(LoadedPages::new(plans.into_iter().map(load).collect::<Result<_>>()?)))
         }
     }
 }
@@ -190,7 +254,7 @@ fn walk_pages(chunk: Bytes, offset: u64) -> Result<Vec<LoadedPage>> {
     while at < chunk.len() {
         let header = PageHeader::read(&chunk[at..])?;
         let (length, rows) = (header.length(), row_count(&header)?);
-        let end = at.checked_add(length).filter(|end| length > 0 && *end <= chunk.len());
+        let end = at.checked_add(length).filter(|end| length >= PageHeader::LENGTH && length.is_multiple_of(8) && *end <= chunk.len());
         let end = end.ok_or_else(|| Error::invalid_file(format!("a page of {length} bytes does not fit its chunk")).at(offset + at as u64))?;
         pages.push(LoadedPage { first, rows, offset: offset + at as u64, bytes: chunk.slice(at..end), page: OnceCell::new() });
         first = first.saturating_add(rows as usize);
@@ -204,14 +268,10 @@ impl Streams for LoadedColumn {
         match self.stream(stream)? {
             LoadedStream::Default => Ok(None),
             LoadedStream::AllNull => Ok(Some(NullBuffer::new_null(slots(ranges)))),
-            LoadedStream::Pages(pages) => {
-                let mut out = Output::new(PType::Bool, slots(ranges));
-                self.decode(pages, &self.expect(PType::Bool, false, 0), ranges, &mut out)?;
-                match out.finish() {
-                    Decoded::Bool(bits) => Ok(Some(NullBuffer::new(bits)).filter(|nulls| nulls.null_count() > 0)),
-                    _ => Err(Error::invalid_file("validity is not stored as bits")),
-                }
-            }
+            LoadedStream::Pages(pages) => match pages.decode(&self.expect(PType::Bool, false, 0), ranges)? {
+                Decoded::Bool(bits) => Ok(Some(NullBuffer::new(bits)).filter(|nulls| nulls.null_count() > 0)),
+                _ => Err(Error::invalid_file("validity is not stored as bits")),
+            },
         }
     }
 
@@ -224,27 +284,31 @@ impl Streams for LoadedColumn {
 
     fn data(&self, stream: usize, ptype: PType, text: bool, ranges: &Ranges) -> Result<Option<Decoded>> {
         match self.stream(stream)? {
-            LoadedStream::Pages(pages) => {
-                let mut out = Output::new(ptype, slots(ranges));
-                self.decode(pages, &self.expect(ptype, text, 0), ranges, &mut out)?;
-                Ok(Some(out.finish()))
-            }
+            LoadedStream::Pages(pages) => pages.decode(&self.expect(ptype, text, 0), ranges).map(Some),
             LoadedStream::Default | LoadedStream::AllNull => Ok(None),
         }
+    }
+
+    fn types_before(&self, stream: usize, slot: usize) -> Result<TypeCounts> {
+        let LoadedStream::Pages(pages) = self.stream(stream)? else {
+            return if slot == 0 { Ok([0; 128]) } else { Err(Error::invalid_file("the type ids of a union are missing")) };
+        };
+        let known = pages.counted.take().filter(|known| known.0 <= slot);
+        let (from, mut counts) = known.map_or((0, [0; 128]), |known| *known);
+        add_types(self, stream, from..slot, &mut counts)?;
+        pages.counted.replace(Some(Box::new((slot, counts))));
+        Ok(counts)
     }
 }
 
 impl LoadedColumn {
     /// Each page repeats the last offset of the page before it.
-    fn decode_offsets(&self, pages: &[LoadedPage], range: Range<usize>) -> Result<Vec<i64>> {
-        let mut offsets: Vec<i64> = Vec::with_capacity(range.len() + 1);
+    fn decode_offsets(&self, pages: &LoadedPages, range: Range<usize>) -> Result<Vec<i64>> {
+        let mut offsets: Vec<i64> = Vec::new();
         let mut next = range.start;
         while next < range.end {
-            let index = pages.partition_point(|page| page.end() <= next);
-            let part = next..pages.get(index).map_or(range.end, LoadedPage::end).min(range.end);
-            let mut out = Output::new(PType::I64, part.len() + 1);
-            self.decode(pages, &self.expect(PType::I64, false, 1), std::slice::from_ref(&part), &mut out)?;
-            let Decoded::Fixed(numbers) = out.finish() else {
+            let part = next..pages.pages.get(pages.index_of(next)).map_or(range.end, LoadedPage::end).min(range.end);
+            let Decoded::Fixed(numbers) = pages.decode(&self.expect(PType::I64, false, 1), std::slice::from_ref(&part))? else {
                 return Err(Error::invalid_file("offsets are not stored as numbers"));
             };
             let numbers: &[i64] = numbers.typed_data();
@@ -255,5 +319,101 @@ impl LoadedColumn {
             next = part.end;
         }
         Ok(offsets)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::ErrorKind;
+    use crate::format::codec::{EncodeOptions, Values, encode};
+    use crate::format::fermion::page::write_page;
+    use arrow::array::AsArray;
+    use arrow::buffer::Buffer;
+    use arrow::datatypes::{Field, Int64Type, UnionFields, UnionMode};
+    use std::sync::Arc;
+
+    const ROWS: usize = 1000;
+
+    fn page(first: usize, ptype: PType, bytes: Buffer) -> LoadedPage {
+        let rows = u32::try_from(ROWS).unwrap();
+        let encoded = encode(&Values::Fixed { ptype, bytes }, None, &EncodeOptions::default()).unwrap();
+        LoadedPage { first, rows, offset: 8, bytes: write_page(&encoded, rows, true).into(), page: OnceCell::new() }
+    }
+
+    fn column(data_type: DataType, streams: Vec<LoadedStream>) -> LoadedColumn {
+        LoadedColumn { name: "a".to_owned(), file_type: data_type.clone(), out_type: data_type, streams: Some(streams), checksums: true }
+    }
+
+    /// Ten pages of the numbers from 0 on.
+    fn numbers() -> Vec<LoadedPage> {
+        let numbers = |first: usize| (first..first + ROWS).map(|number| i64::try_from(number).unwrap()).collect::<Vec<_>>();
+        (0..10).map(|index| index * ROWS).map(|first| page(first, PType::I64, Buffer::from_vec(numbers(first)))).collect()
+    }
+
+    fn open_pages(column: &LoadedColumn, stream: usize) -> Vec<usize> {
+        let LoadedStream::Pages(pages) = column.stream(stream).unwrap() else { panic!("no pages") };
+        pages.pages.iter().filter(|page| page.page.get().is_some()).map(|page| page.first / ROWS).collect()
+    }
+
+    #[test]
+    fn pages_are_closed_behind_the_rows_that_are_read() {
+        let mut column = column(DataType::Int64, vec![LoadedStream::Default, LoadedStream::Pages(LoadedPages::new(numbers()))]);
+        let mut batch = |ranges: &Ranges, again: bool, expected: &[usize]| {
+            column.release();
+            for _ in 0..2 {
+                let read = column.read(ranges).unwrap();
+                let wanted: Vec<i64> = ranges.iter().flat_map(Clone::clone).map(|row| i64::try_from(row).unwrap()).collect();
+                assert_eq!(read.as_primitive::<Int64Type>().values().to_vec(), wanted);
+            }
+            assert_eq!(open_pages(&column, 1), expected);
+            if again {
+                column.retain();
+            }
+        };
+        batch(&[0..1500], false, &[0, 1]);
+        batch(&[1500..3500], true, &[1, 2, 3]);
+        // Given back, and taken in two halves.
+        batch(&[1500..2500], false, &[1, 2, 3]);
+        batch(&[2500..3500], false, &[2, 3]);
+        batch(&[3500..3600, 5000..5100, 9999..10_000], false, &[3, 5, 9]);
+        column.release();
+        assert_eq!(open_pages(&column, 1), [0; 0]);
+    }
+
+    #[test]
+    fn type_ids_are_counted_once() {
+        let ids =
+            |first: usize| page(first, PType::I8, Buffer::from_vec((0..ROWS).map(|row| i8::try_from(row % 4 / 3).unwrap()).collect::<Vec<_>>()));
+        let pages = || LoadedStream::Pages(LoadedPages::new((0..10).map(|index| ids(index * ROWS)).collect()));
+        let fields = [(0, Arc::new(Field::new("x", DataType::Null, true))), (1, Arc::new(Field::new("y", DataType::Int64, true)))];
+        let data_type = DataType::Union(fields.into_iter().collect::<UnionFields>(), UnionMode::Dense);
+        let mut column = column(data_type, vec![pages(), LoadedStream::Default, LoadedStream::Pages(LoadedPages::new(numbers()))]);
+        for start in [0, 2000, 2000, 6000] {
+            column.release();
+            let read = column.read(&[start..start + 2000]).unwrap();
+            let child = read.as_union().child(1).as_primitive::<Int64Type>();
+            assert_eq!((child.len(), child.value(0)), (500, i64::try_from(start / 4).unwrap()));
+            let LoadedStream::Pages(pages) = column.stream(0).unwrap() else { panic!("no pages") };
+            let counted = pages.counted.borrow();
+            let (slot, counts) = &**counted.as_ref().unwrap();
+            assert_eq!((*slot, counts[0], counts[1]), (start, start / 4 * 3, start / 4));
+        }
+        // Nothing before what the last read began with was looked at again.
+        assert!(open_pages(&column, 0).iter().all(|page| *page >= 2));
+    }
+
+    #[test]
+    fn pages_that_cannot_be_are_refused() {
+        let header = |length: u32| {
+            let mut bytes = numbers().remove(0).bytes.to_vec();
+            bytes[4..8].copy_from_slice(&length.to_le_bytes());
+            walk_pages(bytes.into(), 800)
+        };
+        for length in [0, 8, 20, u32::MAX] {
+            let error = header(length).unwrap_err();
+            assert_eq!((error.kind(), error.offset()), (ErrorKind::InvalidFile, Some(800)), "{length}");
+        }
+        assert_eq!(walk_pages(numbers().remove(0).bytes, 800).unwrap().len(), 1);
     }
 }

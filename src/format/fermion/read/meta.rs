@@ -13,7 +13,7 @@ use crate::format::error::{Error, Result};
 use crate::format::fermion::cit::Cit;
 use crate::format::fermion::cmb::{Cmb, CmbExpect};
 use crate::format::fermion::footer::Footer;
-use crate::format::fermion::schema::{ORDERING_KEY, SchemaArea, stream_layout};
+use crate::format::fermion::schema::{ORDERING_KEY, SchemaArea, leaf_type, stream_layout};
 use crate::format::fermion::stripes::{Stripe, read_stripes};
 use crate::format::scan::Section;
 use crate::format::wire;
@@ -164,16 +164,32 @@ impl FileMeta {
     pub fn column_summary(&self, column: usize) -> Result<Option<ColumnSummary>> {
         let Some(meta) = self.column(column)? else { return Ok(None) };
         let field = self.field(column)?;
-        summary::of_column(self, field.data_type(), &meta).map(Some).map_err(|error| self.name_column(error, column))
+        summary::of_column(self, field.data_type(), &meta).map(Some).map_err(|error| self.in_cmb(error, column))
     }
 
     /// Reads the CMB of a column from its bytes and keeps it. Of two threads that do so at once, the first wins.
     pub(super) fn insert_cmb(&self, column: usize, range: &Range<u64>, bytes: Bytes) -> Result<ColumnMeta> {
-        let streams = stream_layout(self.field(column)?.data_type());
-        let expect = CmbExpect { streams: &streams, stripes: &self.stripes, checksum: self.has_checksums(), file_length: self.file_length };
+        let field = self.field(column)?;
+        let streams = stream_layout(field.data_type());
+        let expect = CmbExpect {
+            streams: &streams,
+            is_leaf: leaf_type(field.data_type()).is_some(),
+            stripes: &self.stripes,
+            checksum: self.has_checksums(),
+            file_length: self.file_length,
+        };
         let cmb = Cmb::read(bytes, &expect).map_err(|error| self.name_column(error, column).at(range.start))?;
         let mut columns = self.columns.write().unwrap_or_else(PoisonError::into_inner);
         Ok(columns.entry(column).or_insert_with(|| ColumnMeta::Cmb(Arc::new(cmb))).clone())
+    }
+
+    /// Names the column whose metadata an error is about, and where that is.
+    pub(super) fn in_cmb(&self, error: Error, column: usize) -> Error {
+        let error = self.name_column(error, column);
+        match self.cit.cmb_range(column) {
+            Ok(range) => error.at(range.start),
+            Err(_) => error,
+        }
     }
 
     fn name_column(&self, error: Error, column: usize) -> Error {

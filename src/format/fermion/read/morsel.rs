@@ -36,11 +36,13 @@ impl Morsel for StripeMorsel {
     }
 
     fn next_rows(&mut self) -> Rows {
+        self.columns.iter_mut().for_each(LoadedColumn::release);
         Rows::take(&mut self.ranges, self.batch_rows)
     }
 
     fn split(&mut self, rows: Rows) {
         self.batch_rows = (rows.len() / 2).max(1);
+        self.columns.iter_mut().for_each(LoadedColumn::retain);
         rows.into_ranges().into_iter().rev().for_each(|range| self.ranges.push_front(range));
     }
 

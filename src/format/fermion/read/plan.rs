@@ -73,8 +73,8 @@ fn plan_column(meta: &FileMeta, column: usize, stripe: usize, rows: &Ranges) -> 
         Some(ColumnMeta::AllNull) => Ok(ColumnPlan::Null),
         Some(ColumnMeta::Cmb(cmb)) => {
             let counted = has_dense_union(meta.field(column)?.data_type());
-            let streams = (0..cmb.streams().len()).map(|stream| plan_stream(&cmb, stream, stripe, rows, counted)).collect::<Result<_>>()?;
-            Ok(ColumnPlan::Streams(streams))
+            let streams = (0..cmb.streams().len()).map(|stream| plan_stream(&cmb, stream, stripe, rows, counted)).collect::<Result<_>>();
+            streams.map(ColumnPlan::Streams).map_err(|error| meta.in_cmb(error, column))
         }
     }
 }

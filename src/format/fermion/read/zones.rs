@@ -22,11 +22,10 @@ pub(super) fn stripe_zones(meta: &FileMeta, columns: &[usize], stripes: &[usize]
     for column in columns {
         let field = meta.field(*column)?;
         let Some(leaf) = prunable_type(field.data_type()) else { continue };
-        let mut known = Vec::with_capacity(stripes.len());
-        for (stripe, rows) in stripes.iter().zip(zones.row_counts.values()) {
-            known.push(chunk_zone(&loaded(meta, *column)?, *stripe, *rows)?);
-        }
-        zones.columns.push(zone_column(*column, leaf, &known)?);
+        let cmb = loaded(meta, *column)?;
+        let known = stripes.iter().zip(zones.row_counts.values()).map(|(stripe, rows)| chunk_zone(&cmb, *stripe, *rows)).collect::<Result<Vec<_>>>();
+        let bounded = known.and_then(|known| zone_column(*column, leaf, &known));
+        zones.columns.push(bounded.map_err(|error| meta.in_cmb(error, *column))?);
     }
     Ok(zones)
 }
@@ -83,8 +82,9 @@ pub(super) fn page_zones(meta: &FileMeta, columns: &[usize], stripe: usize, rows
     for column in columns {
         let field = meta.field(*column)?;
         if let Some(leaf) = prunable_type(field.data_type()) {
-            let pages = column_pages(&loaded(meta, *column)?, stripe, rows)?;
-            paged.push((zone_column(*column, leaf, &pages.zones)?, pages.ends));
+            let pages = column_pages(&loaded(meta, *column)?, stripe, rows);
+            let bounded = pages.and_then(|pages| Ok((zone_column(*column, leaf, &pages.zones)?, pages.ends)));
+            paged.push(bounded.map_err(|error| meta.in_cmb(error, *column))?);
         }
     }
     let mut ends: Vec<usize> = paged.iter().flat_map(|(_, ends)| ends.iter().copied()).collect();

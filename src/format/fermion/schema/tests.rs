@@ -61,7 +61,7 @@ fn any_type() -> impl Strategy<Value = DataType> {
             (field.clone(), field.clone(), any::<bool>()).prop_map(|(key, value, sorted)| {
                 DataType::Map(Arc::new(Field::new("entries", DataType::Struct(Fields::from(vec![key, value])), false)), sorted)
             }),
-            (fields, any::<bool>(), 0_i8..100).prop_map(|(fields, dense, first)| {
+            (fields.prop_filter("a union has a type", |fields| !fields.is_empty()), any::<bool>(), 0_i8..100).prop_map(|(fields, dense, first)| {
                 let mode = if dense { UnionMode::Dense } else { UnionMode::Sparse };
                 let tags: Vec<i8> = (first..).step_by(3).take(fields.len()).collect();
                 DataType::Union(UnionFields::try_new(tags, fields).unwrap(), mode)
@@ -225,7 +225,7 @@ fn hostile_parameters_are_errors_of_their_column() {
     let union = UnionFields::try_new([0, 1], [two("a"), two("b")]).unwrap();
     let run_ends = Arc::new(Field::new("run_ends", DataType::Int32, false));
     let pair = DataType::Struct(Fields::from(vec![two("k"), two("v")]));
-    let cases: [(DataType, usize, [u8; 4], ErrorKind); 11] = [
+    let cases: [(DataType, usize, [u8; 4], ErrorKind); 13] = [
         (DataType::FixedSizeBinary(4), node_at(0, PARAM0), [0xff; 4], ErrorKind::InvalidFile),
         (DataType::FixedSizeList(Arc::new(two("item")), 4), node_at(0, PARAM0), [0xff; 4], ErrorKind::InvalidFile),
         (DataType::Decimal128(10, 2), node_at(0, PARAM0), [39, 0, 0, 0], ErrorKind::InvalidFile),
@@ -237,6 +237,9 @@ fn hostile_parameters_are_errors_of_their_column() {
         (DataType::RunEndEncoded(run_ends, Arc::new(two("values"))), node_at(1, TYPE_ID), [2, 0, 0, 0], ErrorKind::InvalidFile),
         (DataType::Map(Arc::new(Field::new("entries", pair, false)), false), node_at(1, TYPE_ID), [47, 0, 0, 0], ErrorKind::InvalidFile),
         (DataType::Int8, node_at(0, TYPE_ID), [51, 0, 0, 0], ErrorKind::UnsupportedVersion),
+        // Unions without types.
+        (DataType::Int8, node_at(0, TYPE_ID), [47, 0, 0, 0], ErrorKind::InvalidFile),
+        (DataType::List(Arc::new(two("item"))), node_at(1, TYPE_ID), [47, 0, 0, 0], ErrorKind::InvalidFile),
     ];
     for (data_type, at, patch, kind) in cases {
         let mut bytes = write_schema(&Schema::new(vec![Field::new("col", data_type.clone(), true)]), &[]).unwrap();

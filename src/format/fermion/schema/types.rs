@@ -201,6 +201,10 @@ fn union(children: Vec<(i32, FieldRef)>, mode: i32) -> Result<DataType> {
         1 => UnionMode::Dense,
         _ => return Err(Error::unsupported(format!("union mode {mode} is unknown"))),
     };
+    // Arrow builds nulls of a union out of its first child, and panics where there is none.
+    if children.is_empty() {
+        return Err(Error::invalid_file("a union without types"));
+    }
     let type_ids = children.iter().map(|(tag, _)| i8::try_from(*tag)).collect::<Result<Vec<_>, _>>();
     let type_ids = type_ids.map_err(|_| Error::invalid_file("a union's type id is not in 0..=127"))?;
     Ok(DataType::Union(UnionFields::try_new(type_ids, children.into_iter().map(|(_, child)| child))?, mode))

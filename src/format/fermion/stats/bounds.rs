@@ -12,7 +12,7 @@ use super::leaf::for_each_valid_bytes;
 use super::map::prefix;
 
 /// The most bytes of a string's or binary's bound.
-pub(super) const BOUND_LENGTH_MAX: usize = 64;
+pub(crate) const BOUND_LENGTH_MAX: usize = 64;
 
 /// Decimals of more digits may not fit the mapped i64.
 const PRECISION_MAPPED_MAX: u8 = 18;

@@ -8,6 +8,7 @@ mod map;
 mod zone;
 
 pub use arrays::{Which, bound_array, bound_is_exact, prunable_type, to_column_type};
+pub(crate) use bounds::BOUND_LENGTH_MAX;
 pub use bounds::{Bounds, leaf_bounds};
 pub use collect::leaf_stats;
 pub use zone::ZoneStats;

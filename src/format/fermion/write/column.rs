@@ -5,7 +5,7 @@ use arrow::datatypes::FieldRef;
 use bytes::Bytes;
 
 use super::stream::{PageSettings, StreamWriter};
-use crate::format::array::{Piece, join, shred};
+use crate::format::array::{Piece, check_nulls, check_rows, join, shred};
 use crate::format::error::{Error, Result};
 use crate::format::fermion::cmb::{CmbBuilder, StreamType};
 use crate::format::fermion::schema::streams;
@@ -31,7 +31,13 @@ impl ColumnWriter {
     }
 
     fn encode_pieces(&mut self, arrays: &[&ArrayRef]) -> Result<()> {
-        let pieces = join(arrays.iter().map(|array| shred(array)).collect::<Result<_>>()?)?;
+        let pieces = arrays.iter().map(|array| {
+            let pieces = shred(array)?;
+            check_rows(array, &pieces)?;
+            Ok(pieces)
+        });
+        let pieces = join(pieces.collect::<Result<_>>()?)?;
+        check_nulls(&self.field, &pieces)?;
         if pieces.len() != self.streams.len() {
             return Err(Error::invalid_argument(format!("{} streams where the type has {}", pieces.len(), self.streams.len())));
         }

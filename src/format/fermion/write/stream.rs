@@ -48,6 +48,7 @@ impl PageSettings {
 pub(super) struct StreamWriter {
     kind: StreamType,
     pages: Vec<PendingPage>,
+    encoded_bytes: usize,
     /// Slots in this stripe.
     rows: usize,
     /// DATA: whether any slot is valid. OFFSETS: the last offset, which is where the next lists begin.
@@ -73,7 +74,7 @@ enum Body {
 
 impl StreamWriter {
     pub(super) fn new(kind: StreamType) -> Self {
-        Self { kind, pages: Vec::new(), rows: 0, any_valid: false, next_offset: 0, bounds: None, memory: RefCell::default() }
+        Self { kind, pages: Vec::new(), encoded_bytes: 0, rows: 0, any_valid: false, next_offset: 0, bounds: None, memory: RefCell::default() }
     }
 
     pub(super) fn kind(&self) -> StreamType {
@@ -82,7 +83,7 @@ impl StreamWriter {
 
     /// Bytes of the pages that wait for the end of the stripe.
     pub(super) fn encoded_bytes(&self) -> usize {
-        self.pages.iter().map(|page| if let Body::Bytes(bytes) = &page.body { bytes.len() } else { 0 }).sum()
+        self.encoded_bytes
     }
 
     pub(super) fn push_validity(&mut self, nulls: Option<&NullBuffer>, rows: usize, settings: &PageSettings) -> Result<()> {
@@ -146,6 +147,7 @@ impl StreamWriter {
 
     fn add(&mut self, rows: usize, stats: ZoneStats, body: Body) {
         self.rows += rows;
+        self.encoded_bytes += if let Body::Bytes(bytes) = &body { bytes.len() } else { 0 };
         self.pages.push(PendingPage { rows, stats, body });
     }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-use arrow::array::{Array, RecordBatch};
+use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 
@@ -11,6 +11,7 @@ use super::column::ColumnWriter;
 use super::options::WriterOptions;
 use super::stream::PageSettings;
 use super::tail::write_tail;
+use crate::format::array::spelled_bytes;
 use crate::format::error::{Error, Result};
 use crate::format::fermion::footer::MAGIC;
 use crate::format::fermion::stripes::Stripe;
@@ -38,13 +39,16 @@ pub struct Writer {
     schema: SchemaRef,
     options: WriterOptions,
     columns: Vec<ColumnWriter>,
-    pending: VecDeque<RecordBatch>,
+    /// Batches that wait, and the bytes of each.
+    pending: VecDeque<(RecordBatch, usize)>,
     pending_rows: usize,
     pending_bytes: usize,
     stripe_rows: usize,
     stripes: Vec<Stripe>,
     out: Vec<Bytes>,
     position: u64,
+    /// Some columns have rows that others do not: there is no file any more.
+    failed: bool,
 }
 
 impl Writer {
@@ -64,18 +68,21 @@ impl Writer {
             stripes: Vec::new(),
             out: vec![Bytes::from_static(&MAGIC)],
             position: MAGIC.len() as u64,
+            failed: false,
         })
     }
 
-    /// Adds rows. The batch's columns must have the types of the schema.
+    /// Adds rows. The batch's columns must have the types of the schema. After an error of rows that could not be encoded there is no more to push or to finish.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.check_whole()?;
         self.check(batch)?;
         if batch.num_rows() == 0 {
             return Ok(());
         }
+        let bytes = batch_bytes(batch);
         self.pending_rows += batch.num_rows();
-        self.pending_bytes += slice_bytes(batch);
-        self.pending.push_back(batch.clone());
+        self.pending_bytes += bytes;
+        self.pending.push_back((batch.clone(), bytes));
         while self.pending_rows >= self.rows_to_page() {
             self.encode_rows(self.rows_to_page())?;
         }
@@ -98,6 +105,7 @@ impl Writer {
 
     /// Ends the file and gives the bytes that have not been taken.
     pub fn finish(mut self) -> Result<(Vec<Bytes>, Summary)> {
+        self.check_whole()?;
         self.encode_rows(self.pending_rows)?;
         self.end_stripe()?;
         let tail = write_tail(&self.schema, &self.columns, &self.stripes, self.position, &self.options)?;
@@ -105,6 +113,10 @@ impl Writer {
         self.out.push(Bytes::from(tail));
         let rows = self.stripes.iter().map(|stripe| u64::from(stripe.rows)).sum();
         Ok((self.out, Summary { rows, bytes: self.position, stripes: self.stripes.len() }))
+    }
+
+    fn check_whole(&self) -> Result<()> {
+        if self.failed { Err(Error::invalid_argument("an earlier error has left the file incomplete")) } else { Ok(()) }
     }
 
     fn check(&self, batch: &RecordBatch) -> Result<()> {
@@ -136,12 +148,14 @@ impl Writer {
         if rows == 0 {
             return Ok(());
         }
+        self.failed = true;
         let batches = self.take_rows(rows);
         encode_columns(&mut self.columns, &batches, self.options.threads)?;
         self.stripe_rows += rows;
         if self.stripe_rows >= self.options.stripe_rows || self.encoded_bytes() >= self.options.stripe_bytes {
             self.end_stripe()?;
         }
+        self.failed = false;
         Ok(())
     }
 
@@ -149,16 +163,19 @@ impl Writer {
         let mut taken = Vec::new();
         let mut missing = rows;
         while missing > 0 {
-            let Some(batch) = self.pending.pop_front() else { break };
+            let Some((batch, bytes)) = self.pending.pop_front() else { break };
+            self.pending_bytes -= bytes;
             let used = batch.num_rows().min(missing);
             if used < batch.num_rows() {
-                self.pending.push_front(batch.slice(used, batch.num_rows() - used));
+                let rest = batch.slice(used, batch.num_rows() - used);
+                let bytes = batch_bytes(&rest);
+                self.pending_bytes += bytes;
+                self.pending.push_front((rest, bytes));
             }
             taken.push(batch.slice(0, used));
             missing -= used;
         }
         self.pending_rows -= rows - missing;
-        self.pending_bytes = self.pending.iter().map(slice_bytes).sum();
         taken
     }
 
@@ -178,8 +195,8 @@ impl Writer {
 }
 
 /// Bytes of the rows of a batch, not of the buffers they are cut from.
-fn slice_bytes(batch: &RecordBatch) -> usize {
-    batch.columns().iter().map(|array| array.to_data().get_slice_memory_size().unwrap_or_else(|_| array.get_array_memory_size())).sum()
+fn batch_bytes(batch: &RecordBatch) -> usize {
+    batch.columns().iter().map(spelled_bytes).fold(0, usize::saturating_add)
 }
 
 /// Each column is encoded by one thread; threads take the next column when they are done with one.

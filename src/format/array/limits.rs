@@ -1,0 +1,48 @@
+//! What one row may hold and what one batch may take: a few bytes of a file can stand for any number of values, and nobody's memory is that large.
+
+use arrow::datatypes::DataType;
+
+use super::leaf::leaf_ptype;
+use crate::format::codec::PType;
+use crate::format::error::{Error, Result};
+
+/// The most slots that one row has in a stream (SPEC section 8). Writers refuse more, and readers do.
+pub(crate) const ROW_SLOTS_MAX: usize = 1 << 28;
+
+/// The most bytes that the slots of one row take in a stream (SPEC section 8); a batch of several rows that takes more is read in smaller ones.
+pub(crate) const ROW_BYTES_MAX: usize = 1 << 30;
+
+/// Above this, a batch of several rows is read in smaller ones.
+const BATCH_SLOTS_MAX: usize = 1 << 24;
+
+/// What a list counts for beside its values.
+pub(crate) const OFFSET_BYTES: usize = 16;
+
+/// What a value of a leaf type counts for: its width, or that of the view by which it is read.
+pub(crate) fn leaf_bytes(data_type: &DataType) -> usize {
+    const VIEW: usize = size_of::<u128>();
+    match (data_type, leaf_ptype(data_type)) {
+        (DataType::FixedSizeBinary(width), _) => usize::try_from(*width).unwrap_or(usize::MAX).max(VIEW),
+        (_, Some(PType::Bytes)) => VIEW,
+        (_, Some(ptype)) => ptype.width().unwrap_or(0),
+        (_, None) => 0,
+    }
+}
+
+/// Refuses values of a list or fixed-size list that are too many for a batch of `rows`.
+pub(crate) fn check_slots(slots: usize, rows: usize) -> Result<()> {
+    match slots {
+        slots if slots > BATCH_SLOTS_MAX && rows > 1 => Err(Error::too_many_rows("the lists of a batch have too many values")),
+        slots if slots > ROW_SLOTS_MAX => Err(Error::invalid_file(format!("a row of {slots} values; {ROW_SLOTS_MAX} are the most"))),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses slots of so many bytes each that take too much for a batch of `rows`.
+pub(crate) fn check_bytes(slots: usize, width: usize, rows: usize) -> Result<()> {
+    match slots.saturating_mul(width) {
+        bytes if bytes <= ROW_BYTES_MAX => Ok(()),
+        bytes if rows > 1 => Err(Error::too_many_rows(format!("the values of a batch take {bytes} bytes"))),
+        bytes => Err(Error::invalid_file(format!("the values of a row take {bytes} bytes; {ROW_BYTES_MAX} are the most"))),
+    }
+}
