@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fs;
-use std::path::{Path, PathBuf, absolute};
+use std::path::{Component, Path, PathBuf, absolute};
 
 use percent_encoding::percent_decode_str;
 
@@ -78,7 +78,17 @@ fn local(path: &Path) -> Result<PathBuf> {
     if path.to_string_lossy().contains("://") {
         return Err(Error::failed(format!("'{}' is not on this machine: use COPY in the shell for object stores", path.display())));
     }
-    absolute(path).doing(|| format!("cannot find '{}'", path.display()))
+    let path = absolute(path).doing(|| format!("cannot find '{}'", path.display()))?;
+    Ok(if path.components().any(|part| part == Component::ParentDir) { without_parents(&path) } else { path })
+}
+
+/// The same place without `..`, which stores refuse. What does not exist is left as it is, below what does.
+fn without_parents(path: &Path) -> PathBuf {
+    match (fs::canonicalize(path), path.parent(), path.file_name()) {
+        (Ok(real), ..) => real,
+        (Err(_), Some(parent), Some(name)) => without_parents(parent).join(name),
+        (Err(_), ..) => path.into(),
+    }
 }
 
 fn ends_with_separator(path: &Path) -> bool {
@@ -210,7 +220,7 @@ fn keys(input: &Input) -> Vec<&str> {
 /// The `key=value` folders between `base` and `file`, with what had to be escaped in a name as it was.
 fn partitions(file: &Path, base: &Path) -> Vec<(String, String)> {
     let folders = file.parent().and_then(|parent| parent.strip_prefix(base).ok()).unwrap_or(Path::new(""));
-    let pair = |folder: std::path::Component<'_>| {
+    let pair = |folder: Component<'_>| {
         let (key, value) = folder.as_os_str().to_str()?.split_once('=')?;
         let plain = |text| percent_decode_str(text).decode_utf8().map_or_else(|_| text.to_owned(), Cow::into_owned);
         (!key.is_empty()).then(|| (plain(key), plain(value)))

@@ -213,6 +213,16 @@ fn odd_names_are_only_names() {
 }
 
 #[test]
+fn paths_may_go_up() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("sub")).unwrap();
+    fs::write(bench.path("a.csv"), "x\n1\n").unwrap();
+    bench.ok(&["convert", "-q", "sub/../a.csv", "sub/../new/", "--to", "csv"]);
+    bench.ok(&["convert", "-q", "sub/../new", "sub/../b.json"]);
+    assert_eq!(fs::read_to_string(bench.path("b.json")).unwrap(), "{\"x\":1}\n");
+}
+
+#[test]
 fn a_file_that_exists_is_replaced_only_when_asked() {
     let bench = Bench::new();
     fs::write(bench.path("a.csv"), "x\n1\n").unwrap();
