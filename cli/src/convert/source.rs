@@ -67,8 +67,8 @@ impl Source {
             let scan = engine::scan(ctx, format, own, meta).await.doing(|| cannot_read(&input.path))?;
             files.push(OpenFile { input: input.clone(), scan, adapter: Adapter::new(&schema, own, &input.partitions) });
         }
-        // Files in order are not in order one after the other.
-        let ordering = known.ordering.filter(|_| files.len() == 1);
+        // Files in order are not in order one after the other, and Parquet speaks of each row group by itself.
+        let ordering = known.ordering.filter(|_| files.len() == 1 && kind == Format::Fermion);
         Ok(Self { schema, files, bytes, rows: known.rows, ordering, failure: Arc::default() })
     }
 
@@ -87,7 +87,7 @@ impl Source {
         self.rows
     }
 
-    /// The order of the rows, if the file says that they have one.
+    /// The order of the rows, if it is known.
     pub(crate) fn ordering(&self) -> Option<LexOrdering> {
         self.ordering.clone()
     }
