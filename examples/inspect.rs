@@ -3,14 +3,14 @@
 //! ```text
 //! cargo run --example inspect -- FILE [COLUMN …]
 //! ```
-#![expect(clippy::print_stdout, reason = "an example shows its result")]
 
 use std::env;
 use std::error::Error;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::iter;
 use std::ops::Range;
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
@@ -32,13 +32,24 @@ type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 const LENGTH_AT: Range<usize> = 4..8;
 const PTYPE_AT: usize = 17;
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
+    let mut out = BufWriter::new(io::stdout().lock());
+    let Err(error) = run(&mut out).and_then(|()| Ok(out.flush()?)) else { return ExitCode::SUCCESS };
+    // Who reads only the first lines, as `head` does, has seen enough.
+    if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe) {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("{error}");
+    ExitCode::FAILURE
+}
+
+fn run(out: &mut impl Write) -> Result<()> {
     let mut arguments = env::args().skip(1);
     let path = arguments.next().ok_or("which file?")?;
-    let mut file = File::open(&path)?;
+    let mut file = File::open(&path).map_err(|error| format!("{path}: {error}"))?;
     let open = Open::new(file.metadata()?.len(), &OpenOptions::default())?;
     let meta = Arc::new(load(&mut file, open)?);
-    print_file(&path, &meta)?;
+    print_file(out, &path, &meta)?;
 
     let names: Vec<String> = arguments.collect();
     let columns = if names.is_empty() {
@@ -47,82 +58,91 @@ fn main() -> Result<()> {
         names.iter().map(|name| meta.index_of(name).ok_or_else(|| format!("there is no column {name}"))).collect::<Result<Vec<_>, _>>()?
     };
     load(&mut file, meta.load_columns(&columns))?;
-    columns.into_iter().try_for_each(|column| print_column(&mut file, &meta, column))
+    columns.into_iter().try_for_each(|column| print_column(out, &mut file, &meta, column))
 }
 
-fn print_file(path: &str, meta: &FileMeta) -> Result<()> {
+fn print_file(out: &mut impl Write, path: &str, meta: &FileMeta) -> Result<()> {
     let footer = meta.footer();
     let stripes_end = footer.stripes_offset + 24 * u64::from(footer.stripe_count);
-    println!("{path}: {} rows, {} columns, {} stripes, {} bytes", meta.row_count(), meta.column_count(), meta.stripes().len(), meta.file_length());
-    println!(
+    writeln!(
+        out,
+        "{path}: {} rows, {} columns, {} stripes, {} bytes",
+        meta.row_count(),
+        meta.column_count(),
+        meta.stripes().len(),
+        meta.file_length()
+    )?;
+    writeln!(
+        out,
         "version {}.{}, checksums: {}, ordered by: {}",
         footer.version.0,
         footer.version.1,
         meta.has_checksums(),
         meta.ordering().unwrap_or("nothing")
-    );
-    print_area("data", 8..footer.cmb_offset);
-    print_area("CMBs", footer.cmb_offset..footer.schema_offset);
-    print_area("schema", footer.schema_offset..footer.cit_offset);
-    print_area("CIT", footer.cit_offset..footer.stripes_offset);
-    print_area("stripe directory", footer.stripes_offset..stripes_end);
-    print_area("footer", meta.file_length() - Footer::LENGTH as u64..meta.file_length());
+    )?;
+    print_area(out, "data", 8..footer.cmb_offset)?;
+    print_area(out, "CMBs", footer.cmb_offset..footer.schema_offset)?;
+    print_area(out, "schema", footer.schema_offset..footer.cit_offset)?;
+    print_area(out, "CIT", footer.cit_offset..footer.stripes_offset)?;
+    print_area(out, "stripe directory", footer.stripes_offset..stripes_end)?;
+    print_area(out, "footer", meta.file_length() - Footer::LENGTH as u64..meta.file_length())?;
     for (index, stripe) in meta.stripes().iter().enumerate() {
-        print_area(&format!("stripe {index}: {} rows", stripe.rows), stripe.offset..stripe.end());
+        print_area(out, &format!("stripe {index}: {} rows", stripe.rows), stripe.offset..stripe.end())?;
     }
     Ok(())
 }
 
-fn print_area(name: &str, range: Range<u64>) {
-    println!("  {name:<28} {:>12} bytes at {}", range.end - range.start, range.start);
+fn print_area(out: &mut impl Write, name: &str, range: Range<u64>) -> io::Result<()> {
+    writeln!(out, "  {name:<28} {:>12} bytes at {}", range.end - range.start, range.start)
 }
 
-fn print_column(file: &mut File, meta: &FileMeta, column: usize) -> Result<()> {
+fn print_column(out: &mut impl Write, file: &mut File, meta: &FileMeta, column: usize) -> Result<()> {
     let field = meta.field(column)?;
-    println!("\n{} {}{}", field.name(), field.data_type(), if field.is_nullable() { "" } else { " NOT NULL" });
+    writeln!(out, "\n{} {}{}", field.name(), field.data_type(), if field.is_nullable() { "" } else { " NOT NULL" })?;
     let summary = meta.column_summary(column)?;
     if let Some(summary) = summary {
         let bound =
             |bound: Option<(ArrayRef, bool)>| bound.map_or_else(|| "?".to_owned(), |(value, exact)| shown(&value, if exact { "" } else { "~" }));
-        println!(
+        writeln!(
+            out,
             "  nulls {}, min {}, max {}",
             summary.null_count.map_or_else(|| "?".to_owned(), |nulls| nulls.to_string()),
             bound(summary.min),
             bound(summary.max)
-        );
+        )?;
     }
     match meta.column(column)? {
-        None => println!("  not loaded"),
-        Some(ColumnMeta::AllNull) => println!("  null in every row, no CMB"),
+        None => writeln!(out, "  not loaded")?,
+        Some(ColumnMeta::AllNull) => writeln!(out, "  null in every row, no CMB")?,
         Some(ColumnMeta::Cmb(cmb)) => {
-            print_area("CMB", meta.cmb_range(column)?);
+            print_area(out, "CMB", meta.cmb_range(column)?)?;
             for stream in 0..cmb.streams().len() {
-                print_stream(file, meta, field.data_type(), &cmb, stream)?;
+                print_stream(out, file, meta, field.data_type(), &cmb, stream)?;
             }
         }
     }
     Ok(())
 }
 
-fn print_stream(file: &mut File, meta: &FileMeta, data_type: &DataType, cmb: &Cmb, stream: usize) -> Result<()> {
+fn print_stream(out: &mut impl Write, file: &mut File, meta: &FileMeta, data_type: &DataType, cmb: &Cmb, stream: usize) -> Result<()> {
     let Some(stream_type) = cmb.streams().nth(stream).map(|stream| stream.stream_type) else { return Ok(()) };
     let desc_type = cmb.desc_type(stream).map_or_else(String::new, |desc_type| format!("{desc_type:?}"));
-    println!("  stream {stream}: {stream_type:?}, {desc_type}");
+    writeln!(out, "  stream {stream}: {stream_type:?}, {desc_type}")?;
     for stripe in 0..meta.stripes().len() {
         match cmb.chunk(stream, stripe)? {
-            Chunk::Default => println!("    stripe {stripe}: nothing stored"),
-            Chunk::AllNull => println!("    stripe {stripe}: nothing stored, all null"),
+            Chunk::Default => writeln!(out, "    stripe {stripe}: nothing stored")?,
+            Chunk::AllNull => writeln!(out, "    stripe {stripe}: nothing stored, all null")?,
             Chunk::Pages(pages) => {
                 let statistics = statistics(data_type, &pages.stats, pages.bounds.as_ref())?;
-                println!("    stripe {stripe}: {} bytes at {}{statistics}", pages.length, pages.offset);
-                print_pages(file, meta, data_type, stream_type, &pages)?;
+                writeln!(out, "    stripe {stripe}: {} bytes at {}{statistics}", pages.length, pages.offset)?;
+                print_pages(out, file, meta, data_type, stream_type, &pages)?;
             }
         }
     }
     Ok(())
 }
 
-fn print_pages(file: &mut File, meta: &FileMeta, data_type: &DataType, stream_type: StreamType, chunk: &Pages) -> Result<()> {
+fn print_pages(out: &mut impl Write, file: &mut File, meta: &FileMeta, data_type: &DataType, stream_type: StreamType, chunk: &Pages) -> Result<()> {
     let mut rest = read(file, chunk.offset..chunk.offset + u64::from(chunk.length))?;
     let mut known = chunk.pages.iter();
     while !rest.is_empty() {
@@ -132,9 +152,9 @@ fn print_pages(file: &mut File, meta: &FileMeta, data_type: &DataType, stream_ty
         // The statistics of a chunk's only page are those of the chunk, and those of a SIMPLE chunk's pages are nowhere.
         let known = known.next().filter(|_| chunk.pages.len() > 1);
         let statistics = known.map_or(Ok(String::new()), |page| statistics(data_type, &page.stats, None))?;
-        println!("      page: {rows} rows, {length} bytes{statistics}");
+        writeln!(out, "      page: {rows} rows, {length} bytes{statistics}")?;
         for line in tree.to_string().lines() {
-            println!("        {line}");
+            writeln!(out, "        {line}")?;
         }
     }
     Ok(())

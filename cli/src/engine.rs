@@ -19,6 +19,7 @@ use datafusion::error::Result;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::dml::InsertOp;
+use datafusion::physical_expr::{LexOrdering, LexRequirement};
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::SessionContext;
@@ -75,8 +76,8 @@ impl PartitionStream for Rows {
     }
 }
 
-/// Writes `rows` as the one file `path` (absolute) and returns how many there were.
-pub(crate) async fn write(ctx: &SessionContext, format: &dyn FileFormat, rows: Rows, path: &Path) -> Result<u64> {
+/// Writes `rows`, which come in the order `ordering`, as the one file `path` (absolute) and returns how many there were.
+pub(crate) async fn write(ctx: &SessionContext, format: &dyn FileFormat, rows: Rows, ordering: Option<LexOrdering>, path: &Path) -> Result<u64> {
     let schema = Arc::clone(rows.schema());
     let input = StreamingTableExec::try_new(Arc::clone(&schema), vec![Arc::new(rows)], None, [], false, None)?;
     let url = Url::from_file_path(path).map_err(|()| exec_datafusion_err!("{} is not an absolute path", path.display()))?;
@@ -93,7 +94,7 @@ pub(crate) async fn write(ctx: &SessionContext, format: &dyn FileFormat, rows: R
         file_extension: format.get_ext(),
         file_output_mode: FileOutputMode::SingleFile,
     };
-    let plan = format.create_writer_physical_plan(Arc::new(input), &ctx.state(), config, None).await?;
+    let plan = format.create_writer_physical_plan(Arc::new(input), &ctx.state(), config, ordering.map(LexRequirement::from)).await?;
     let counts = collect(plan, ctx.task_ctx()).await?;
     let count = counts.first().and_then(|batch| batch.column(0).as_any().downcast_ref::<UInt64Array>()).filter(|counts| !counts.is_empty());
     count.map(|counts| counts.value(0)).ok_or_else(|| exec_datafusion_err!("the writer gave no count of rows"))

@@ -1,10 +1,13 @@
 //! What can go wrong on the command line, always told in one line.
 
+use std::error::Error as StdError;
 use std::fmt;
 use std::io;
+use std::path::Path;
 
 use datafusion::arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
+use datafusion_fermion::provider::FileError;
 
 /// The outcome of everything here.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
@@ -57,7 +60,11 @@ pub(crate) trait Doing<T> {
 
 impl<T> Doing<T> for Result<T, DataFusionError> {
     fn doing(self, what: impl FnOnce() -> String) -> Result<T> {
-        self.map_err(|error| Error::Failed(format!("{}: {}", what(), one_line(&error))))
+        self.map_err(|error| {
+            let what = what();
+            let why = one_line_after(&what, &error);
+            Error::Failed(format!("{what}: {why}"))
+        })
     }
 }
 
@@ -73,11 +80,36 @@ impl<T> Doing<T> for Result<T, object_store::Error> {
     }
 }
 
-/// The engine's message without backtrace and line breaks.
+/// The engine's message without backtrace, line breaks and what it says to its own developers.
 pub(crate) fn one_line(error: &DataFusionError) -> String {
-    let text = error.strip_backtrace().replace("\ncaused by\n", ": ");
+    one_line_after("", error)
+}
+
+/// The same for the end of a sentence that begins with `said`, which need not name the file again.
+pub(crate) fn one_line_after(said: &str, error: &DataFusionError) -> String {
+    if let Some(fault) = cause::<FileError>(error) {
+        let path = fault.path().as_ref();
+        return if said.contains(path) { fault.error().to_string() } else { format!("{}: {}", rooted(path), fault.error()) };
+    }
+    if let DataFusionError::Internal(text) = error.find_root() {
+        // All that is left of a full disk when CSV or JSON is written.
+        let is_write = text.contains("finalizing writes");
+        return if is_write { "the file could not be written as a whole; is the disk full?".into() } else { format!("Internal error: {text}") };
+    }
+    let text = error.strip_backtrace().replace("\ncaused by\n", ": ").replace("External error: ", "");
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     lines.join(" ")
+}
+
+/// The first of an error's causes that is a `T`.
+pub(crate) fn cause<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a T> {
+    std::iter::successors(Some(error), |error: &&'a (dyn StdError + 'static)| StdError::source(*error)).find_map(|error| error.downcast_ref())
+}
+
+/// Stores name a file of this machine without the root of the file system.
+fn rooted(path: &str) -> String {
+    let local = Path::new("/").join(path);
+    if local.exists() { local.display().to_string() } else { path.into() }
 }
 
 #[cfg(test)]
@@ -88,5 +120,15 @@ mod tests {
     fn a_chain_of_causes_becomes_one_line() {
         let error = DataFusionError::Execution("no such\n thing".into()).context("reading 'a'");
         assert_eq!(one_line(&error), "reading 'a': Execution error: no such thing");
+    }
+
+    #[test]
+    fn nobody_is_asked_to_report_a_bug() {
+        let error = DataFusionError::Internal("not an Arrow file".into()).context("reading 'a'");
+        assert_eq!(one_line(&error), "Internal error: not an Arrow file");
+        let error = DataFusionError::Internal("Error encountered while finalizing writes!".into());
+        assert_eq!(one_line(&error), "the file could not be written as a whole; is the disk full?");
+        let error = DataFusionError::External("the network is down".into());
+        assert_eq!(one_line(&error), "the network is down");
     }
 }

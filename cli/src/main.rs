@@ -6,6 +6,7 @@ mod demo;
 mod engine;
 mod error;
 mod output;
+mod script;
 mod shell;
 mod store;
 mod units;
@@ -37,6 +38,16 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Convert files between Parquet, CSV, JSON (one object per line), Arrow IPC and Fermion
+    ///
+    /// A directory stands for all files of one format below it, in its subfolders, too; names that begin with a dot or an underscore are left
+    /// out. Into a directory each becomes a file of its own. Into one file they are joined in the order of their paths: columns are matched by
+    /// name, numbers are widened, a column that some files lack is null there, and folders like year=2024 become columns of text.
+    ///
+    /// Nothing is written until everything is: a conversion that fails leaves the outputs as they were.
+    ///
+    /// Parquet, Arrow and Fermion keep types. CSV and JSON are text, and their readers guess: digits are a number ('007' is 7), decimals and
+    /// large unsigned numbers are not what they were, binary is text of hexadecimal digits. In CSV an empty text is a null, and what is nested
+    /// is refused. In JSON NaN and infinities become null (with a warning), and nulls are left out.
     Convert(ConvertArgs),
     /// Write TPC-H data as Fermion and as Parquet, and run the same queries over both
     Demo(DemoArgs),

@@ -1,13 +1,15 @@
 //! The SQL shell: that of datafusion-cli, in a session that knows Fermion.
 
 use std::env;
+use std::fs;
+use std::io::{self, IsTerminal};
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
 use clap::Args;
 use datafusion::config::ConfigOptions;
-use datafusion::error::{DataFusionError, Result as EngineResult};
+use datafusion::error::Result as EngineResult;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{FairSpillPool, GreedyMemoryPool, MemoryPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
@@ -23,8 +25,9 @@ use datafusion_cli::print_options::{MaxRows, PrintOptions};
 use datafusion_cli::{DATAFUSION_CLI_VERSION, exec};
 
 use crate::context;
-use crate::error::{Doing, Error, Result, one_line};
+use crate::error::{Doing, Error, Result};
 use crate::output;
+use crate::script::{self, explained};
 
 /// The options of datafusion-cli, under the same names.
 #[derive(Debug, Args)]
@@ -38,15 +41,15 @@ pub(crate) struct ShellArgs {
     batch_size: Option<NonZeroUsize>,
 
     /// Run these statements and exit
-    #[arg(short = 'c', long, value_name = "SQL", num_args = 0.., value_parser = non_empty)]
+    #[arg(short = 'c', long, value_name = "SQL", num_args = 1.., value_parser = non_empty)]
     command: Vec<String>,
 
     /// Memory that queries may use, for example 10g [default: no limit]
     #[arg(short = 'm', long, value_name = "SIZE", value_parser = parse_size)]
     memory_limit: Option<usize>,
 
-    /// Run the statements of these files and exit
-    #[arg(short, long, num_args = 0.., value_parser = existing_file)]
+    /// Run the statements of these files and exit; the first that fails is the last that runs
+    #[arg(short, long, num_args = 1.., value_parser = existing_file)]
     file: Vec<String>,
 
     /// Run these files first instead of ~/.datafusionrc
@@ -96,31 +99,34 @@ pub(crate) async fn run(args: ShellArgs) -> Result<()> {
     let mut print =
         PrintOptions { format: args.format, quiet: args.quiet, maxrows: args.maxrows, color: args.color, instrumented_registry: registry };
     if is_prompt(&args) {
-        return prompt(&ctx, &args, &mut print).await;
+        let is_typed = io::stdin().is_terminal();
+        return if is_typed { prompt(&ctx, &args, &mut print).await } else { pipe(&ctx, &args, &mut print).await };
     }
-    exec::exec_from_files(&ctx, args.file, &print).await.map_err(explained)?;
+    for file in &args.file {
+        script::run_file(&ctx, file, &mut print).await?;
+    }
     exec::exec_from_commands(&ctx, args.command, &print).await.map_err(explained)
 }
 
-/// datafusion-cli checks the options of a statement by itself, and knows the namespace `format` for its own formats only.
-fn explained(error: DataFusionError) -> Error {
-    let text = one_line(&error);
-    // By its text, as the formats' writers keep nothing else of it.
-    let broken_pipe = std::io::Error::from(std::io::ErrorKind::BrokenPipe);
-    if text.to_lowercase().contains(&broken_pipe.to_string()) {
-        return Error::Output(broken_pipe);
+/// What is piped in is a script like any other, after the startup files.
+async fn pipe(ctx: &SessionContext, args: &ShellArgs, print: &mut PrintOptions) -> Result<()> {
+    for file in startup(args) {
+        script::run_file(ctx, &file, &mut PrintOptions { quiet: true, ..print.clone() }).await?;
     }
-    let hint = if text.contains("Specify a format for TableOptions") { " (for Fermion, write 'fermion.' before the option's name)" } else { "" };
-    Error::Failed(text + hint)
+    script::run(ctx, io::stdin().lock(), "standard input", print).await
+}
+
+/// The files that run before anything that is typed or piped.
+fn startup(args: &ShellArgs) -> Vec<String> {
+    args.rc.clone().unwrap_or_else(|| home_rc().into_iter().collect())
 }
 
 async fn prompt(ctx: &SessionContext, args: &ShellArgs, print: &mut PrintOptions) -> Result<()> {
     if !args.quiet {
         output::line(format_args!("Fermion v{} on DataFusion CLI v{DATAFUSION_CLI_VERSION}", env!("CARGO_PKG_VERSION")))?;
     }
-    let startup = args.rc.clone().unwrap_or_else(|| home_rc().into_iter().collect());
     // What they select is shown; how many rows each statement gave, and how fast, is not.
-    exec::exec_from_files(ctx, startup, &PrintOptions { quiet: true, ..print.clone() }).await?;
+    exec::exec_from_files(ctx, startup(args), &PrintOptions { quiet: true, ..print.clone() }).await?;
     exec::exec_from_repl(ctx, print).await.map_err(|error| Error::failed(error.to_string()))
 }
 
@@ -192,7 +198,11 @@ fn memory_pool(bytes: usize, kind: &PoolType, tracked: usize) -> Arc<dyn MemoryP
 }
 
 fn existing_file(path: &str) -> Result<String, String> {
-    if Path::new(path).is_file() { Ok(path.into()) } else { Err("no such file".into()) }
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => Err("it is a directory".into()),
+        Ok(_) => Ok(path.into()),
+        Err(_) => Err("no such file".into()),
+    }
 }
 
 fn existing_dir(path: &str) -> Result<String, String> {

@@ -1,23 +1,26 @@
-//! The local file system with a count of the bytes read from it.
+//! The local file system with a count of the bytes read from it, and a memory for what went wrong in writing.
 
 use std::fmt;
 use std::fs::File;
 use std::io::Seek;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::prelude::SessionContext;
+use futures::FutureExt;
 use futures::stream::BoxStream;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{
     CopyOptions, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions,
-    PutPayload, PutResult, Result,
+    PutPayload, PutResult, Result, UploadPart,
 };
+
+use crate::error::cause;
 
 /// Counts what is read, for a progress bar and for comparisons between formats: the same measure whatever the format reports by itself.
 #[derive(Debug, Default)]
@@ -25,6 +28,22 @@ pub(crate) struct CountingStore {
     inner: LocalFileSystem,
     answered: AtomicU64,
     followed: Mutex<Vec<File>>,
+    write_failure: Arc<WriteFailure>,
+}
+
+/// Why a file could not be written: the writers of some formats keep this to themselves.
+#[derive(Debug, Default)]
+struct WriteFailure(OnceLock<String>);
+
+impl WriteFailure {
+    /// Remembers the first failure.
+    fn note<T>(&self, result: Result<T>) -> Result<T> {
+        result.inspect_err(|error| {
+            let text = cause::<std::io::Error>(error).map_or_else(|| error.to_string(), ToString::to_string);
+            // A later one follows from the first.
+            let _ = self.0.set(text);
+        })
+    }
 }
 
 impl CountingStore {
@@ -50,6 +69,11 @@ impl CountingStore {
         self.answered.store(0, Ordering::Relaxed);
     }
 
+    /// What the system said when a file could not be written.
+    pub(crate) fn write_failure(&self) -> Option<&str> {
+        self.write_failure.0.get().map(String::as_str)
+    }
+
     fn count(&self, bytes: u64) {
         self.answered.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -71,11 +95,12 @@ impl fmt::Display for CountingStore {
 #[async_trait]
 impl ObjectStore for CountingStore {
     async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
-        self.inner.put_opts(location, payload, options).await
+        self.write_failure.note(self.inner.put_opts(location, payload, options).await)
     }
 
     async fn put_multipart_opts(&self, location: &Path, options: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
-        self.inner.put_multipart_opts(location, options).await
+        let inner = self.write_failure.note(self.inner.put_multipart_opts(location, options).await)?;
+        Ok(Box::new(NotedUpload { inner, failure: Arc::clone(&self.write_failure) }))
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
@@ -110,5 +135,28 @@ impl ObjectStore for CountingStore {
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
         self.inner.copy_opts(from, to, options).await
+    }
+}
+
+/// An upload that remembers why it failed.
+#[derive(Debug)]
+struct NotedUpload {
+    inner: Box<dyn MultipartUpload>,
+    failure: Arc<WriteFailure>,
+}
+
+#[async_trait]
+impl MultipartUpload for NotedUpload {
+    fn put_part(&mut self, data: PutPayload) -> UploadPart {
+        let failure = Arc::clone(&self.failure);
+        self.inner.put_part(data).map(move |result| failure.note(result)).boxed()
+    }
+
+    async fn complete(&mut self) -> Result<PutResult> {
+        self.failure.note(self.inner.complete().await)
+    }
+
+    async fn abort(&mut self) -> Result<()> {
+        self.inner.abort().await
     }
 }

@@ -1,12 +1,29 @@
 //! What a record says, and whether two runs of it say the same.
 
 use datafusion_sqllogictest::{DFColumnType, df_value_validator, value_normalizer};
-use sqllogictest::{QueryExpect, Record, RecordOutput};
+use sqllogictest::{ExpectedError, QueryExpect, Record, RecordOutput, StatementExpect};
 
 use crate::rewrite::restore;
 
 /// The error that stands for a panic; it is equal to nothing.
 pub(crate) const PANIC: &str = "the engine panicked";
+
+/// How the engine's errors begin, by kind. What is wrong with a file is one kind, whatever the file's format.
+const KINDS: [(&str, &str); 13] = [
+    ("Error during planning: ", "plan"),
+    ("SQL error: ", "syntax"),
+    ("Schema error: ", "schema"),
+    ("This feature is not implemented: ", "not implemented"),
+    ("Invalid or Unsupported Configuration: ", "configuration"),
+    ("Execution error: ", "execution"),
+    ("Arrow error: ", "execution"),
+    ("Resources exhausted: ", "resources"),
+    ("Object Store error: ", "store"),
+    ("IO error: ", "store"),
+    ("Parquet error: ", "file"),
+    ("External error: ", "file"),
+    ("Internal error: ", "internal"),
+];
 
 /// How the second run of a record relates to the first.
 #[derive(Debug, PartialEq, Eq)]
@@ -17,6 +34,8 @@ pub(crate) enum Verdict {
         same: bool,
     },
     Different(String),
+    /// It never may, whatever is known of the record.
+    Panic,
 }
 
 pub(crate) fn compare(
@@ -25,11 +44,12 @@ pub(crate) fn compare(
     baseline: &RecordOutput<DFColumnType>,
     again: &RecordOutput<DFColumnType>,
 ) -> Verdict {
-    if let Some(error) = error(again).filter(|error| error.contains(PANIC)) {
-        return Verdict::Different(error);
+    if error(again).is_some_and(|error| error.contains(PANIC)) {
+        return Verdict::Panic;
     }
     match (error(baseline), error(again)) {
-        (Some(_), Some(_)) => return Verdict::Equal,
+        (Some(base), Some(error)) if kind(&base) == kind(&error) || is_expected_error(record, &restore(&error)) => return Verdict::Equal,
+        (Some(base), Some(error)) => return Verdict::Different(format!("it fails with\n    {error}\n  and should with\n    {base}")),
         (None, Some(error)) => return Verdict::Different(format!("it fails: {error}")),
         (Some(error), None) => return Verdict::Different(format!("it succeeds, and should fail: {error}")),
         (None, None) => {}
@@ -56,6 +76,22 @@ fn error(output: &RecordOutput<DFColumnType>) -> Option<String> {
         RecordOutput::System { error, .. } => error.as_ref().map(ToString::to_string),
         RecordOutput::Let { error, .. } => error.as_ref().map(ToString::to_string),
         _ => None,
+    }
+}
+
+/// The kind whose words come first; an error may quote another.
+fn kind(error: &str) -> Option<&'static str> {
+    let found = KINDS.iter().filter_map(|(words, kind)| Some((error.find(words)?, *kind)));
+    found.min().map(|(_, kind)| kind)
+}
+
+/// Whether it is the error that the suite asks for in words.
+fn is_expected_error(record: &Record<DFColumnType>, error: &str) -> bool {
+    match record {
+        Record::Statement { expected: StatementExpect::Error(expected), .. } | Record::Query { expected: QueryExpect::Error(expected), .. } => {
+            !matches!(expected, ExpectedError::Empty) && expected.is_match(error, None)
+        }
+        _ => false,
     }
 }
 

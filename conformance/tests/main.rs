@@ -6,7 +6,8 @@
 //! - **memory**: what it keeps in memory is kept in Fermion files ([`session`]). For files that create tables in memory.
 //!
 //! A record takes part if its baseline is what the suite expects; some are not, for want of data files that do not ship with the crate. The text of
-//! plans is counted and not compared: it names formats and byte ranges. Every other difference is a failure, unless `known.txt` says why it is right.
+//! plans is counted and not compared: it names formats and byte ranges. Errors are compared by their kind. Every other difference is a failure, unless
+//! `known.txt` says why it is right; and so is a panic, whatever that says, and a whole run in which fewer records are equal than there should be.
 //!
 //! `cargo test -p fermion-conformance -- joins` runs the files whose names contain `joins`.
 
@@ -46,8 +47,15 @@ fn conclude(arguments: &Arguments) -> Result<ExitCode, Box<dyn std::error::Error
         trials.push(Trial::test(file.name().to_owned(), move || trial(&file, &report)));
     }
     let conclusion = libtest_mimic::run(arguments, trials);
+    let is_whole = arguments.filter.is_none() && arguments.skip.is_empty() && !arguments.list;
+    let mut shortfalls = Vec::new();
     if let Ok(report) = report.lock() {
         eprintln!("{report}");
+        shortfalls.extend(report.shortfalls());
+    }
+    if is_whole && !shortfalls.is_empty() {
+        eprintln!("{}", shortfalls.join("\n"));
+        return Ok(ExitCode::FAILURE);
     }
     Ok(conclusion.exit_code())
 }

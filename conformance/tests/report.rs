@@ -5,6 +5,10 @@ use std::fmt;
 use crate::run::Mode;
 use crate::suite::SKIPPED;
 
+/// How many records must be equal at least when all files run. A suite that is not found, or records that no longer take part, would else be no
+/// difference at all.
+const EQUAL_MIN: [(Mode, usize); 2] = [(Mode::Format, 4_800), (Mode::Memory, 17_500)];
+
 /// What became of the records of one file in one mode.
 pub(crate) struct Tally {
     pub(crate) file: String,
@@ -48,6 +52,13 @@ pub(crate) struct Report {
 impl Report {
     pub(crate) fn add(&mut self, tallies: Vec<Tally>) {
         self.tallies.extend(tallies);
+    }
+
+    /// The modes in which too few records were equal for a run of the whole suite.
+    pub(crate) fn shortfalls(&self) -> Vec<String> {
+        let equal = |mode: Mode| self.tallies.iter().filter(|tally| tally.mode == mode).map(|tally| tally.equal).sum::<usize>();
+        let short = EQUAL_MIN.into_iter().filter(|(mode, min)| equal(*mode) < *min);
+        short.map(|(mode, min)| format!("{}: {} records are equal, and {min} should be", mode.name(), equal(mode))).collect()
     }
 }
 

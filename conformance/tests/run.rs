@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use datafusion_sqllogictest::{DFColumnType, df_value_validator, value_normalizer};
 use sqllogictest::{Location, MakeConnection, Record, RecordOutput, Runner, parse_file, strict_column_validator};
 
-use crate::compare::{Verdict, compare};
+use crate::compare::{PANIC, Verdict, compare};
 use crate::known::{SOMETIMES, known_reason};
 use crate::report::Tally;
 use crate::rewrite::rewrite;
@@ -125,6 +125,7 @@ fn count(tally: &mut Tally, location: &Location, text: &str, verdict: Verdict) {
         (Verdict::Plan { same: true }, _) => &mut tally.same_plans,
         (Verdict::Plan { same: false }, _) => &mut tally.other_plans,
         (Verdict::Different(_), Some(_)) => &mut tally.known,
+        (Verdict::Panic, _) => return report(tally, location, text, PANIC),
         (Verdict::Different(difference), None) => return report(tally, location, text, &difference),
         (Verdict::Equal, Some(_)) => return report(tally, location, text, "it is equal, though known.txt says that it differs"),
     };

@@ -4,9 +4,12 @@
 //!   compare two of them. A pruning metric `x` becomes `x.pruned` and `x.matched`; times are left out.
 //! - `FILES 'directory'` lists how many files of which extension each directory below it holds; writers choose names at random.
 //! - `TRUNCATE FILE 'path' TO 100` and `FLIP BYTE 100 OF 'path'` damage a file. A negative number counts from the end.
+//! - `FOOTER BYTE 68 OF 'path' IS 2` changes a byte of a Fermion file's footer and makes its CRC right again: what another writer may have meant.
 
 use std::collections::BTreeMap;
+use std::num::ParseIntError;
 use std::path::Path;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::{fs, io};
 
@@ -25,7 +28,12 @@ pub(crate) enum Command<'a> {
     Files { directory: &'a str },
     Truncate { path: &'a str, length: i64 },
     Flip { path: &'a str, position: i64 },
+    Footer { path: &'a str, position: usize, value: u8 },
 }
+
+/// A footer's length, and the part of it that the CRC behind it covers (SPEC section 2).
+const FOOTER_LENGTH: usize = 128;
+const FOOTER_COVERED: usize = 116;
 
 impl<'a> Command<'a> {
     /// The command in `sql`, or `None` if it is SQL.
@@ -42,6 +50,11 @@ impl<'a> Command<'a> {
         }
         if let Some((position, path)) = command.strip_prefix("FLIP BYTE ").and_then(|rest| rest.split_once(" OF ")) {
             return Ok(Some(Self::Flip { path: unquote(path), position: number(position)? }));
+        }
+        if let Some((position, rest)) = command.strip_prefix("FOOTER BYTE ").and_then(|rest| rest.split_once(" OF "))
+            && let Some((path, value)) = rest.split_once(" IS ")
+        {
+            return Ok(Some(Self::Footer { path: unquote(path), position: number(position)?, value: number(value)? }));
         }
         Ok(None)
     }
@@ -62,6 +75,11 @@ impl<'a> Command<'a> {
                 *byte ^= 0xFF;
                 fs::write(path, bytes)?;
             }
+            Self::Footer { path, position, value } => {
+                let mut bytes = fs::read(path)?;
+                change_footer(&mut bytes, position, value).ok_or_else(|| io::Error::other("no such byte"))?;
+                fs::write(path, bytes)?;
+            }
         }
         Ok(DBOutput::StatementComplete(0))
     }
@@ -71,8 +89,17 @@ fn unquote(text: &str) -> &str {
     text.trim().trim_matches('\'')
 }
 
-fn number(text: &str) -> Result<i64> {
-    text.trim().parse().map_err(|error| DataFusionError::External(Box::new(error)))
+fn number<T: FromStr<Err = ParseIntError>>(text: &str) -> Result<T> {
+    text.trim().parse().map_err(|error: ParseIntError| DataFusionError::External(Box::new(error)))
+}
+
+fn change_footer(bytes: &mut [u8], position: usize, value: u8) -> Option<()> {
+    let start = bytes.len().checked_sub(FOOTER_LENGTH)?;
+    let footer = bytes.get_mut(start..)?;
+    *footer.get_mut(..FOOTER_COVERED)?.get_mut(position)? = value;
+    let crc = crc32fast::hash(footer.get(..FOOTER_COVERED)?);
+    footer.get_mut(FOOTER_COVERED..)?.get_mut(..4)?.copy_from_slice(&crc.to_le_bytes());
+    Some(())
 }
 
 fn position(bytes: &[u8], position: i64) -> io::Result<usize> {

@@ -1,11 +1,14 @@
 //! `fermion convert`: files of one format into files of another, rows in the same order, types as they are.
 
+mod adapt;
 mod format;
+mod losses;
 mod plan;
 mod progress;
 mod schema;
 mod source;
 mod staging;
+mod widen;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,22 +16,24 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use datafusion::physical_expr::LexOrdering;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
-use self::format::{Format, qualified};
+use self::format::{Format, Name, qualified};
+use self::losses::Losses;
 use self::plan::{Job, Plan, Request};
 use self::progress::Progress;
 use self::source::Source;
 use self::staging::Staging;
-use crate::engine::{self, Options};
-use crate::error::{Doing, Error, Result};
+use crate::engine::{self, Options, Rows};
+use crate::error::{Doing, Error, Result, one_line_after};
 use crate::store::CountingStore;
 use crate::{context, output, units};
 
 /// What to convert, and how.
 #[derive(Debug, Args)]
 pub(crate) struct ConvertArgs {
-    /// A file, or a directory of files of one format
+    /// A file, or a directory: all files of one format in it and below it
     #[arg(value_name = "IN")]
     input: PathBuf,
 
@@ -52,7 +57,7 @@ pub(crate) struct ConvertArgs {
     #[arg(long = "read-option", value_name = "KEY=VALUE", value_parser = key_value)]
     read_options: Vec<(String, String)>,
 
-    /// Replace files that exist
+    /// Replace files that exist; they keep their permissions
     #[arg(long)]
     overwrite: bool,
 
@@ -96,10 +101,13 @@ fn interruption() -> Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let catch = |kind| signal(kind).doing(|| "cannot catch signals".into());
     let (mut interrupt, mut terminate) = (catch(SignalKind::interrupt())?, catch(SignalKind::terminate())?);
+    // The terminal was closed.
+    let mut hang_up = catch(SignalKind::hangup())?;
     Ok(async move {
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
+            _ = hang_up.recv() => {}
         }
     })
 }
@@ -117,27 +125,46 @@ async fn convert(plan: &Plan, args: &ConvertArgs) -> Result<Totals> {
     let ctx = context::session(config(), Arc::default())?;
     let store = CountingStore::install(&ctx);
     let staging = Staging::new(&plan.workplace)?;
-    let mut totals = Totals::default();
-    let mut sources = Vec::with_capacity(plan.jobs.len());
-    for job in &plan.jobs {
-        let format = engine::format(&ctx, plan.from.name(), &read_options(plan.from, job, args)).doing(|| "cannot read with these options".into())?;
-        let source = Source::open(&ctx, &store, (plan.from, format.as_ref()), &job.inputs).await?;
-        if source.schema().fields().is_empty() && matches!(plan.from, Format::Csv | Format::Json) {
-            return Err(Error::failed(format!("'{}' holds no columns", args.input.display())));
-        }
-        totals.bytes_in += source.bytes();
-        sources.push(source);
-    }
+    let sources = open(&ctx, &store, plan, args).await?;
+    let rows = sources.iter().map(Source::rows).sum();
+    let mut totals = Totals { bytes_in: sources.iter().map(Source::bytes).sum(), ..Totals::default() };
     store.reset();
-    let progress = Arc::new(Progress::new(totals.bytes_in, store, args.quiet));
+    let progress = Arc::new(Progress::new(rows, Arc::clone(&store), args.quiet));
+    let losses = Arc::new(Losses::new(plan.to));
     for (number, (job, source)) in plan.jobs.iter().zip(sources).enumerate() {
         let file = staging.file(number);
-        totals.rows += write(&ctx, plan, job, source, args, &progress, &file).await?;
+        let (failure, ordering) = (source.failure(), source.ordering());
+        let rows = source.into_rows(Arc::clone(&progress), Arc::clone(&losses));
+        let written = write(&ctx, plan, job, (rows, ordering), args, &file).await;
+        totals.rows += written.map_err(|error| blamed(error, plan, job, failure.get(), store.write_failure()))?;
         totals.bytes_out += fs::metadata(&file).doing(|| format!("cannot write '{}'", job.output.display()))?.len();
     }
     let outputs: Vec<&Path> = plan.jobs.iter().map(|job| job.output.as_path()).collect();
     staging.publish(&outputs, args.overwrite)?;
+    drop(progress);
+    if let Some(warning) = losses.warning() {
+        eprintln!("fermion: warning: {warning}");
+    }
     Ok(totals)
+}
+
+/// Opens the files of every job, so that most failures come before anything is written.
+async fn open(ctx: &SessionContext, store: &Arc<CountingStore>, plan: &Plan, args: &ConvertArgs) -> Result<Vec<Source>> {
+    let mut sources = Vec::with_capacity(plan.jobs.len());
+    for job in &plan.jobs {
+        let format = engine::format(ctx, plan.from.name(), &read_options(plan.from, job, args)).doing(|| "cannot read with these options".into())?;
+        let source = Source::open(ctx, store, (plan.from, format.as_ref()), &job.inputs).await?;
+        if source.schema().fields().is_empty() && matches!(plan.from, Format::Csv | Format::Json) {
+            return Err(Error::failed(format!("'{}' holds no columns", args.input.display())));
+        }
+        sources.push(source);
+    }
+    Ok(sources)
+}
+
+/// Whether a name says by itself that it is a file's.
+pub(crate) fn is_file_name(name: &str) -> bool {
+    Name::of(Path::new(name)).format.is_some()
 }
 
 /// Types as the file has them: no strings turned into views on the way.
@@ -166,23 +193,31 @@ async fn write(
     ctx: &SessionContext,
     plan: &Plan,
     job: &Job,
-    source: Source,
+    (rows, ordering): (Rows, Option<LexOrdering>),
     args: &ConvertArgs,
-    progress: &Arc<Progress>,
     file: &Path,
 ) -> Result<u64> {
     let mut options = job.write_options.clone();
     options.extend(args.options.iter().cloned());
     let format = engine::format(ctx, plan.to.name(), &options).doing(|| "cannot write with these options".into())?;
-    let failure = source.failure();
-    let rows = source.into_rows(Arc::clone(progress));
-    let written = engine::write(ctx, format.as_ref(), rows, file).await;
-    match (written, failure.get()) {
-        (Err(_), Some(reason)) if matches!(plan.from, Format::Csv | Format::Json) => {
-            Err(Error::failed(format!("{reason} (types come from the first rows: --read-option schema_infer_max_rec=N looks at more)")))
+    let what = format!("cannot write '{}'", job.output.display());
+    engine::write(ctx, format.as_ref(), rows, ordering, file).await.map_err(|error| {
+        let why = one_line_after(&what, &error);
+        // Nobody knows the file by the name that it has until it is whole.
+        let own_name = object_store::path::Path::from_absolute_path(file).map(|path| format!("{path}: ")).unwrap_or_default();
+        Error::failed(format!("{what}: {}", why.replace(&own_name, "")))
+    })
+}
+
+/// The error that a failed write has led to, or that has led to it.
+fn blamed(error: Error, plan: &Plan, job: &Job, read: Option<&String>, written: Option<&str>) -> Error {
+    match (read, written) {
+        (Some(reason), _) if matches!(plan.from, Format::Csv | Format::Json) => {
+            Error::failed(format!("{reason} (types come from the first rows: --read-option schema_infer_max_rec=N looks at more)"))
         }
-        (Err(_), Some(reason)) => Err(Error::failed(reason)),
-        (written, _) => written.doing(|| format!("cannot write '{}'", job.output.display())),
+        (Some(reason), _) => Error::failed(reason),
+        (None, Some(reason)) => Error::failed(format!("cannot write '{}': {reason}", job.output.display())),
+        (None, None) => error,
     }
 }
 

@@ -1,8 +1,11 @@
 //! What a conversion will read and write, decided before anything is touched.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fs;
-use std::path::{Path, PathBuf, absolute};
+use std::path::{Component, Path, PathBuf, absolute};
+
+use percent_encoding::percent_decode_str;
 
 use super::format::{Format, Name};
 use crate::engine::Options;
@@ -52,14 +55,21 @@ impl Plan {
         let input = local(request.input)?;
         let output = local(request.output)?;
         let metadata = fs::metadata(&input).doing(|| format!("cannot read '{}'", request.input.display()))?;
-        let files = if metadata.is_dir() { walk(&input)? } else { vec![input.clone()] };
+        let files = if metadata.is_dir() { walk(&input, &mut HashSet::new())? } else { vec![input.clone()] };
         let (from, files) = choose(files, request)?;
+        files.iter().try_for_each(|file| check_input(file))?;
         let into_directory = ends_with_separator(request.output) || output.is_dir();
         let to = target(request, from, into_directory)?;
         let base = if metadata.is_dir() { input.as_path() } else { input.parent().unwrap_or(&input) };
-        let jobs = if into_directory { one_to_one(&files, base, &output, from, to)? } else { vec![all_to_one(&files, base, &output, from, to)?] };
+        let mut jobs = if into_directory { one_to_one(&files, base, &output, from, to)? } else { vec![all_to_one(&files, base, &output, from, to)?] };
+        for job in &mut jobs {
+            job.output = followed(&job.output)?;
+        }
         check_outputs(&jobs, request.overwrite)?;
-        let workplace = workplace(&output, into_directory)?;
+        let workplace = match jobs.as_slice() {
+            [job] if !into_directory => workplace(&job.output, false)?,
+            _ => workplace(&output, true)?,
+        };
         Ok(Self { from, to, jobs, workplace })
     }
 }
@@ -68,15 +78,46 @@ fn local(path: &Path) -> Result<PathBuf> {
     if path.to_string_lossy().contains("://") {
         return Err(Error::failed(format!("'{}' is not on this machine: use COPY in the shell for object stores", path.display())));
     }
-    absolute(path).doing(|| format!("cannot find '{}'", path.display()))
+    let path = absolute(path).doing(|| format!("cannot find '{}'", path.display()))?;
+    Ok(if path.components().any(|part| part == Component::ParentDir) { without_parents(&path) } else { path })
+}
+
+/// The same place without `..`, which stores refuse. What does not exist is left as it is, below what does.
+fn without_parents(path: &Path) -> PathBuf {
+    match (fs::canonicalize(path), path.parent(), path.file_name()) {
+        (Ok(real), ..) => real,
+        (Err(_), Some(parent), Some(name)) => without_parents(parent).join(name),
+        (Err(_), ..) => path.into(),
+    }
 }
 
 fn ends_with_separator(path: &Path) -> bool {
     path.to_string_lossy().ends_with(std::path::is_separator)
 }
 
-/// The files below `dir`, in order of their paths. Names that begin with a dot or an underscore are notes of other tools.
-fn walk(dir: &Path) -> Result<Vec<PathBuf>> {
+/// Where `path` leads if it is a link: the file is to be replaced, and not the link to it.
+fn followed(path: &Path) -> Result<PathBuf> {
+    if !path.is_symlink() {
+        return Ok(path.into());
+    }
+    fs::canonicalize(path).map_err(|_| {
+        let target = fs::read_link(path).unwrap_or_default();
+        Error::failed(format!("'{}' is a link to '{}', which does not exist: name that, or remove the link", path.display(), target.display()))
+    })
+}
+
+/// What is not a file may never end, as a pipe that nobody writes to.
+fn check_input(file: &Path) -> Result<()> {
+    let metadata = fs::metadata(file).doing(|| format!("cannot read '{}'", file.display()))?;
+    if metadata.is_file() { Ok(()) } else { Err(Error::failed(format!("'{}' is neither a file nor a directory", file.display()))) }
+}
+
+/// The files below `dir`, in order of their paths. Names that begin with a dot or an underscore are notes of other tools. A directory that
+/// links lead to again is not read again: its rows would be there twice, or without end.
+fn walk(dir: &Path, seen: &mut HashSet<PathBuf>) -> Result<Vec<PathBuf>> {
+    if !seen.insert(fs::canonicalize(dir).doing(|| format!("cannot list '{}'", dir.display()))?) {
+        return Ok(Vec::new());
+    }
     let entries = fs::read_dir(dir).doing(|| format!("cannot list '{}'", dir.display()))?;
     let mut paths = Vec::new();
     for entry in entries {
@@ -90,7 +131,7 @@ fn walk(dir: &Path) -> Result<Vec<PathBuf>> {
             continue;
         }
         if path.is_dir() {
-            files.extend(walk(&path)?);
+            files.extend(walk(&path, seen)?);
         } else {
             files.push(path);
         }
@@ -128,6 +169,13 @@ fn choose(files: Vec<PathBuf>, request: &Request<'_>) -> Result<(Format, Vec<Pat
 
 /// The format to write: as told, else as the name tells, else Fermion where a directory is to be filled.
 fn target(request: &Request<'_>, from: Format, into_directory: bool) -> Result<Format> {
+    let is_stream = request.output.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("arrows"));
+    if is_stream && !into_directory {
+        return Err(Error::failed(format!(
+            "'{}' would be an Arrow stream, and only Arrow files can be written: name it .arrow",
+            request.output.display()
+        )));
+    }
     let by_name = if into_directory { None } else { Name::of(request.output).format };
     let default = (into_directory && from != Format::Fermion).then_some(Format::Fermion);
     let unknown = || Error::failed(format!("the name '{}' does not tell its format: name it with --to", request.output.display()));
@@ -143,11 +191,7 @@ fn one_to_one(files: &[PathBuf], base: &Path, output: &Path, from: Format, to: F
         let output = output.join(folder).join(format!("{}.{to}", name.stem));
         jobs.push(Job { inputs: vec![input], read_options: name.options(from), output, write_options: Options::new() });
     }
-    let mut outputs = HashSet::new();
-    match jobs.iter().find(|job| !outputs.insert(&job.output)) {
-        Some(job) => Err(Error::failed(format!("two files would become '{}'", job.output.display()))),
-        None => Ok(jobs),
-    }
+    Ok(jobs)
 }
 
 fn all_to_one(files: &[PathBuf], base: &Path, output: &Path, from: Format, to: Format) -> Result<Job> {
@@ -173,23 +217,33 @@ fn keys(input: &Input) -> Vec<&str> {
     input.partitions.iter().map(|(key, _)| key.as_str()).collect()
 }
 
-/// The `key=value` folders between `base` and `file`.
+/// The `key=value` folders between `base` and `file`, with what had to be escaped in a name as it was.
 fn partitions(file: &Path, base: &Path) -> Vec<(String, String)> {
     let folders = file.parent().and_then(|parent| parent.strip_prefix(base).ok()).unwrap_or(Path::new(""));
-    let pair = |folder: std::path::Component<'_>| {
+    let pair = |folder: Component<'_>| {
         let (key, value) = folder.as_os_str().to_str()?.split_once('=')?;
-        (!key.is_empty()).then(|| (key.to_owned(), value.to_owned()))
+        let plain = |text| percent_decode_str(text).decode_utf8().map_or_else(|_| text.to_owned(), Cow::into_owned);
+        (!key.is_empty()).then(|| (plain(key), plain(value)))
     };
     folders.components().filter_map(pair).collect()
 }
 
 fn check_outputs(jobs: &[Job], overwrite: bool) -> Result<()> {
+    let mut outputs = HashSet::new();
     for output in jobs.iter().map(|job| &job.output) {
-        if output.is_dir() {
-            return Err(Error::failed(format!("'{}' is a directory", output.display())));
+        let shown = output.display();
+        if !outputs.insert(output) {
+            return Err(Error::failed(format!("two files would become '{shown}'")));
         }
-        if !overwrite && output.exists() {
-            return Err(Error::failed(format!("'{}' exists: pass --overwrite to replace it", output.display())));
+        let Ok(found) = fs::metadata(output) else { continue };
+        if found.is_dir() {
+            return Err(Error::failed(format!("'{shown}' is a directory")));
+        }
+        if !found.is_file() {
+            return Err(Error::failed(format!("'{shown}' is not a regular file, and is not replaced")));
+        }
+        if !overwrite {
+            return Err(Error::failed(format!("'{shown}' exists: pass --overwrite to replace it")));
         }
     }
     Ok(())
@@ -241,6 +295,24 @@ mod tests {
     }
 
     #[test]
+    fn names_of_folders_are_unescaped() {
+        let pairs = partitions(Path::new("/in/a%20b=x%2Fy%3D1/50%=50%/x.csv"), Path::new("/in"));
+        assert_eq!(pairs, [("a b", "x/y=1"), ("50%", "50%")].map(|(key, value)| (key.to_owned(), value.to_owned())));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_do_not_lead_around_in_circles() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        touch(&path("in/a/x.csv"));
+        std::os::unix::fs::symlink(path("in"), path("in/a/up")).unwrap();
+        std::os::unix::fs::symlink(path("in/a"), path("in/b")).unwrap();
+        let plan = Plan::new(&request(&path("in"), &path("out/"))).unwrap();
+        assert_eq!(outputs(&plan, dir.path()), ["out/a/x.fermion"]);
+    }
+
+    #[test]
     fn what_cannot_be_decided_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
@@ -257,5 +329,6 @@ mod tests {
         assert_eq!(refusal("a.csv", "x"), "the name '~/x' does not tell its format: name it with --to");
         assert_eq!(refusal("a.csv", "there.fermion"), "'~/there.fermion' exists: pass --overwrite to replace it");
         assert_eq!(refusal("a.csv", "none/x.csv"), "there is no directory for '~/none/x.csv'");
+        assert_eq!(refusal("a.csv", "x.arrows"), "'~/x.arrows' would be an Arrow stream, and only Arrow files can be written: name it .arrow");
     }
 }

@@ -1,116 +1,141 @@
 //! One schema for several files.
 //!
-//! Files that carry their types are merged as their format merges them. The types of text are guesses from each file's own rows: where
-//! the guesses differ, the wider one holds for all.
+//! Columns are the same if they have the same name. Files that carry their types are merged into types that hold the values of all. The
+//! types of text are guesses from each file's own rows: where the guesses differ, the wider one holds for all.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use datafusion::datasource::file_format::FileFormat;
 use datafusion::prelude::SessionContext;
 use object_store::{ObjectMeta, ObjectStore};
 
 use super::format::Format;
 use super::plan::Input;
-use crate::error::{Doing, Error, Result, one_line};
+use super::widen::{self, Leaf};
+use crate::error::{Doing, Error, Result};
 
-/// The schema of all files together; when there is none, the error names the file that is to blame.
+/// The schema of all files together, and that by which each of them is read.
+#[derive(Debug)]
+pub(super) struct Schemas {
+    pub(super) all: SchemaRef,
+    pub(super) each: Vec<SchemaRef>,
+}
+
+/// Reads the schema of every file; when there is none for all, the error names the file that is to blame.
 pub(super) async fn infer(
     ctx: &SessionContext,
     store: &Arc<dyn ObjectStore>,
     (kind, format): (Format, &dyn FileFormat),
     inputs: &[Input],
     metas: &[ObjectMeta],
-) -> Result<SchemaRef> {
+) -> Result<Schemas> {
     let state = ctx.state();
-    let mut schemas = Vec::with_capacity(metas.len());
+    let mut each = Vec::with_capacity(metas.len());
     for (input, meta) in inputs.iter().zip(metas) {
         let schema = format.infer_schema(&state, store, std::slice::from_ref(meta)).await;
-        schemas.push((input.path.as_path(), schema.doing(|| format!("cannot read '{}'", input.path.display()))?));
+        each.push(schema.doing(|| format!("cannot read '{}'", input.path.display()))?);
     }
-    match (schemas.as_slice(), kind) {
-        ([(_, schema)], _) => Ok(Arc::clone(schema)),
-        (schemas, Format::Csv) => same_columns(schemas).and_then(|()| merge(schemas, csv_type)),
-        (schemas, Format::Json) => merge(schemas, json_type),
-        _ => {
-            let merged = format.infer_schema(&state, store, metas).await;
-            merged.map_err(|error| Error::failed(format!("the files do not share a schema: {}", one_line(&error))))
-        }
+    let files: Vec<_> = inputs.iter().map(|input| input.path.as_path()).zip(&each).collect();
+    let all = match kind {
+        Format::Csv => merge(&files, widen::csv)?,
+        Format::Json => merge(&files, widen::json)?,
+        Format::Parquet | Format::Arrow | Format::Fermion => merge(&files, widen::exactly)?,
+    };
+    if matches!(kind, Format::Csv | Format::Json) {
+        // Text is read as what it will be: a number that turns out to be text elsewhere would not be the text that it was.
+        each.iter_mut().for_each(|schema| *schema = retyped(schema, &all));
     }
+    Ok(Schemas { all, each })
 }
 
-/// DataFusion reads the columns of CSV by position, whatever a file's header says.
-fn same_columns(schemas: &[(&Path, SchemaRef)]) -> Result<()> {
-    let names = |schema: &SchemaRef| schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
-    let mut all = schemas.iter().map(|(path, schema)| (path, names(schema)));
-    let Some((first, expected)) = all.next() else { return Ok(()) };
-    match all.find(|(_, names)| *names != expected) {
-        Some((path, _)) => Err(Error::failed(format!("'{}' does not have the columns of '{}'", path.display(), first.display()))),
+/// All columns in the order in which they first appear.
+fn merge(files: &[(&Path, &SchemaRef)], leaf: Leaf) -> Result<SchemaRef> {
+    let Some(((_, first), rest)) = files.split_first() else { return Ok(Arc::new(Schema::empty())) };
+    if rest.iter().all(|(_, schema)| schema == first) {
+        return Ok(Arc::clone(first));
+    }
+    let mut fields: Vec<FieldRef> = Vec::new();
+    for (path, schema) in files {
+        check_names(path, schema)?;
+        for here in schema.fields() {
+            let Some(known) = fields.iter_mut().find(|known| known.name() == here.name()) else {
+                fields.push(Arc::clone(here));
+                continue;
+            };
+            let merged = widen::field(known, here, leaf);
+            let (before, here) = (known.data_type(), here.data_type());
+            *known =
+                merged.ok_or_else(|| Error::failed(format!("column '{}' is {here} in '{}' and {before} before", known.name(), path.display())))?;
+        }
+    }
+    let is_everywhere = |field: &Field| files.iter().all(|(_, schema)| schema.index_of(field.name()).is_ok());
+    let nullable = |field: FieldRef| if is_everywhere(&field) { field } else { Arc::new(field.as_ref().clone().with_nullable(true)) };
+    let mut metadata = first.metadata().clone();
+    metadata.retain(|key, value| rest.iter().all(|(_, schema)| schema.metadata().get(key) == Some(value)));
+    Ok(Arc::new(Schema::new_with_metadata(fields.into_iter().map(nullable).collect::<Vec<_>>(), metadata)))
+}
+
+/// Columns are told apart by name.
+fn check_names(path: &Path, schema: &Schema) -> Result<()> {
+    let mut names = HashSet::new();
+    match schema.fields().iter().find(|field| !names.insert(field.name())) {
+        Some(field) => {
+            Err(Error::failed(format!("'{}' has two columns '{}', which cannot be told apart in other files", path.display(), field.name())))
+        }
         None => Ok(()),
     }
 }
 
-/// All columns in the order in which they first appear.
-fn merge(schemas: &[(&Path, SchemaRef)], common: fn(&DataType, &DataType) -> Option<DataType>) -> Result<SchemaRef> {
-    let mut fields: Vec<Field> = Vec::new();
-    for (path, schema) in schemas {
-        for field in schema.fields() {
-            let Some(known) = fields.iter_mut().find(|known| known.name() == field.name()) else {
-                fields.push(field.as_ref().clone().with_nullable(true));
-                continue;
-            };
-            let (before, here) = (known.data_type(), field.data_type());
-            let data_type = if before == here { Some(here.clone()) } else { common(before, here) };
-            let Some(data_type) = data_type else {
-                return Err(Error::failed(format!("column '{}' is {here} in '{}' and {before} before", field.name(), path.display())));
-            };
-            *known = known.clone().with_data_type(data_type);
-        }
-    }
-    Ok(Arc::new(Schema::new(fields)))
-}
-
-fn json_type(a: &DataType, b: &DataType) -> Option<DataType> {
-    match (a, b) {
-        (DataType::Null, other) | (other, DataType::Null) => Some(other.clone()),
-        (DataType::Int64, DataType::Float64) | (DataType::Float64, DataType::Int64) => Some(DataType::Float64),
-        _ => None,
-    }
-}
-
-/// As for JSON; and everything in CSV is text.
-fn csv_type(a: &DataType, b: &DataType) -> Option<DataType> {
-    json_type(a, b).or(Some(DataType::Utf8))
+/// The columns of `schema` with the types that they have in `all`.
+fn retyped(schema: &SchemaRef, all: &Schema) -> SchemaRef {
+    let field = |field: &FieldRef| all.fields().find(field.name()).map_or_else(|| Arc::clone(field), |(_, merged)| Arc::clone(merged));
+    Arc::new(Schema::new_with_metadata(schema.fields().iter().map(field).collect::<Vec<_>>(), schema.metadata().clone()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use datafusion::arrow::datatypes::DataType;
 
-    fn schema(fields: &[(&str, DataType)]) -> (&'static Path, SchemaRef) {
-        let fields: Vec<_> = fields.iter().map(|(name, data_type)| Field::new(*name, data_type.clone(), true)).collect();
-        (Path::new("file"), Arc::new(Schema::new(fields)))
+    fn schema(fields: &[(&str, DataType)]) -> SchemaRef {
+        Arc::new(Schema::new(fields.iter().map(|(name, data_type)| Field::new(*name, data_type.clone(), true)).collect::<Vec<_>>()))
+    }
+
+    fn merged(schemas: &[SchemaRef], leaf: Leaf) -> Result<SchemaRef> {
+        merge(&schemas.iter().map(|schema| (Path::new("file"), schema)).collect::<Vec<_>>(), leaf)
     }
 
     #[test]
     fn guesses_are_widened() {
         let schemas = [schema(&[("a", DataType::Int64), ("b", DataType::Null)]), schema(&[("a", DataType::Float64), ("b", DataType::Boolean)])];
-        let expected = schema(&[("a", DataType::Float64), ("b", DataType::Boolean)]).1;
-        assert_eq!(merge(&schemas, json_type).unwrap(), expected);
-        assert_eq!(merge(&schemas, csv_type).unwrap(), expected);
+        let expected = schema(&[("a", DataType::Float64), ("b", DataType::Boolean)]);
+        assert_eq!(merged(&schemas, widen::json).unwrap(), expected);
+        assert_eq!(merged(&schemas, widen::csv).unwrap(), expected);
     }
 
     #[test]
     fn only_csv_falls_back_to_text() {
         let schemas = [schema(&[("a", DataType::Boolean)]), schema(&[("a", DataType::Date32)])];
-        assert_eq!(merge(&schemas, csv_type).unwrap(), schema(&[("a", DataType::Utf8)]).1);
-        assert_eq!(merge(&schemas, json_type).unwrap_err().to_string(), "column 'a' is Date32 in 'file' and Boolean before");
+        assert_eq!(merged(&schemas, widen::csv).unwrap(), schema(&[("a", DataType::Utf8)]));
+        assert_eq!(merged(&schemas, widen::json).unwrap_err().to_string(), "column 'a' is Date32 in 'file' and Boolean before");
     }
 
     #[test]
-    fn csv_columns_must_be_the_same_ones() {
-        let schemas = [schema(&[("a", DataType::Int64), ("b", DataType::Int64)]), schema(&[("b", DataType::Int64), ("a", DataType::Int64)])];
-        assert_eq!(same_columns(&schemas).unwrap_err().to_string(), "'file' does not have the columns of 'file'");
+    fn what_some_files_lack_is_nullable() {
+        let required = |name| Field::new(name, DataType::Int32, false);
+        let schemas = [Arc::new(Schema::new(vec![required("a"), required("b")])), Arc::new(Schema::new(vec![required("c"), required("a")]))];
+        let expected = Schema::new(vec![required("a"), required("b").with_nullable(true), required("c").with_nullable(true)]);
+        assert_eq!(*merged(&schemas, widen::exactly).unwrap(), expected);
+    }
+
+    #[test]
+    fn two_columns_of_one_name_are_no_columns_by_name() {
+        let twice = schema(&[("a", DataType::Int64), ("a", DataType::Int64)]);
+        assert_eq!(merged(&[Arc::clone(&twice), Arc::clone(&twice)], widen::exactly).unwrap(), twice);
+        let refusal = merged(&[twice, schema(&[("a", DataType::Int64)])], widen::exactly).unwrap_err().to_string();
+        assert!(refusal.starts_with("'file' has two columns 'a'"), "{refusal}");
     }
 }

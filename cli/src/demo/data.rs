@@ -30,7 +30,7 @@ pub(crate) const TABLES: [&str; 8] = ["lineitem", "orders", "partsupp", "custome
 /// The formats that are compared, by the name that the session and SQL know.
 pub(crate) const FORMATS: [&str; 2] = ["fermion", "parquet"];
 
-/// Written last: who has it has all the files.
+/// Says whose directory this is, from the start; once all files are there, what they are.
 const RECORD: &str = "complete.txt";
 
 /// One table in both formats, in the order of [`FORMATS`].
@@ -47,7 +47,7 @@ pub(crate) fn file(dir: &Path, format: &str, table: &str) -> PathBuf {
     dir.join(format).join(format!("{table}.{format}"))
 }
 
-/// The tables that an earlier run left in `dir`, where it ended well and for the same scale.
+/// The tables that an earlier run left in `dir`, where it ended well and for the same scale, and the files are as long as they were.
 pub(crate) fn find(dir: &Path, scale: f64) -> Option<Vec<Table>> {
     let text = fs::read_to_string(dir.join(RECORD)).ok()?;
     let mut lines = text.lines();
@@ -69,29 +69,41 @@ fn recorded(dir: &Path, name: &'static str, line: &str) -> Option<Table> {
     let mut number = || u64::from_str(words.next()?).ok();
     let rows = number()?;
     let write_time = [Duration::from_micros(number()?), Duration::from_micros(number()?)];
-    let size = |format| fs::metadata(file(dir, format, name)).ok().map(|metadata| metadata.len());
-    Some(Table { name, rows, bytes: [size(FORMATS[0])?, size(FORMATS[1])?], write_time })
+    let bytes = [number()?, number()?];
+    let is_whole = |(format, bytes): (&str, u64)| fs::metadata(file(dir, format, name)).is_ok_and(|metadata| metadata.len() == bytes);
+    FORMATS.into_iter().zip(bytes).all(is_whole).then_some(Table { name, rows, bytes, write_time })
+}
+
+/// Takes `dir` for the demonstration: it is made if need be, and refused if it holds what somebody else put there.
+fn claim(dir: &Path) -> Result<()> {
+    fs::create_dir_all(dir).doing(|| format!("cannot make '{}'", dir.display()))?;
+    let mut entries = fs::read_dir(dir).doing(|| format!("cannot list '{}'", dir.display()))?;
+    let record = dir.join(RECORD);
+    let is_ours =
+        fs::read_to_string(&record).is_ok_and(|text| text.starts_with("fermion ") && text.lines().next().is_some_and(|line| line.contains(" tpch")));
+    if entries.next().is_some() && !is_ours {
+        return Err(Error::failed(format!("'{}' holds other files: name a new or an empty directory with --dir", dir.display())));
+    }
+    fs::write(&record, "fermion demo of tpch, not complete\n").doing(|| format!("cannot write '{}'", record.display()))
 }
 
 /// Makes all tables and writes them into `dir`; `done` is told of each.
 pub(crate) async fn make(dir: &Path, scale: f64, mut done: impl FnMut(&Table) -> Result<()>) -> Result<Vec<Table>> {
+    claim(dir)?;
     for format in FORMATS {
         let folder = dir.join(format);
         fs::create_dir_all(&folder).doing(|| format!("cannot make '{}'", folder.display()))?;
-    }
-    let record = dir.join(RECORD);
-    if record.exists() {
-        fs::remove_file(&record).doing(|| format!("cannot replace '{}'", record.display()))?;
     }
     let mut text = heading(scale) + "\n";
     let mut tables = Vec::with_capacity(TABLES.len());
     for name in TABLES {
         let table = make_table(dir, name, scale).await?;
-        let [fermion, parquet] = table.write_time.map(|time| time.as_micros());
-        text += &format!("{name} {} {fermion} {parquet}\n", table.rows);
+        let ([fermion, parquet], [fermion_bytes, parquet_bytes]) = (table.write_time.map(|time| time.as_micros()), table.bytes);
+        text += &format!("{name} {} {fermion} {parquet} {fermion_bytes} {parquet_bytes}\n", table.rows);
         done(&table)?;
         tables.push(table);
     }
+    let record = dir.join(RECORD);
     fs::write(&record, text).doing(|| format!("cannot write '{}'", record.display()))?;
     Ok(tables)
 }
@@ -119,7 +131,7 @@ async fn write(format: &str, schema: &SchemaRef, batches: &Arc<[RecordBatch]>, p
         let each = (0..batches.len()).filter_map(move |at| batches.get(at).cloned());
         Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), stream::iter(each.map(Ok::<_, DataFusionError>))))
     });
-    engine::write(&ctx, format.as_ref(), rows, path).await
+    engine::write(&ctx, format.as_ref(), rows, None, path).await
 }
 
 /// A table's rows, made by all processors and put together in order.
@@ -157,4 +169,25 @@ fn generate_part(name: &str, scale: f64, part: i32, parts: i32) -> Result<(Schem
     let schema = reader.schema();
     let batches = reader.collect::<Result<Vec<_>, _>>()?;
     Ok((schema, batches))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_new_empty_and_own_directories_are_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        for name in ["new", "new"] {
+            claim(&path(name)).unwrap();
+        }
+        fs::create_dir(path("other")).unwrap();
+        fs::write(path("other/complete.txt"), "my notes").unwrap();
+        assert_eq!(
+            claim(&path("other")).unwrap_err().to_string(),
+            format!("'{}' holds other files: name a new or an empty directory with --dir", path("other").display())
+        );
+        assert_eq!(fs::read_to_string(path("other/complete.txt")).unwrap(), "my notes");
+    }
 }

@@ -25,7 +25,7 @@ pub(crate) struct DemoArgs {
     #[arg(long, default_value_t = 0.1, value_parser = scale)]
     scale: f64,
 
-    /// Directory for the files [default: fermion-demo in the system's directory for temporary files]
+    /// Directory for the files, a new or an empty one [default: fermion-demo in the system's directory for temporary files]
     #[arg(long)]
     dir: Option<PathBuf>,
 }
@@ -41,9 +41,13 @@ fn scale(text: &str) -> Result<f64, String> {
 pub(crate) async fn run(args: DemoArgs) -> Result<()> {
     let dir = args.dir.unwrap_or_else(|| env::temp_dir().join("fermion-demo"));
     let dir = absolute(&dir).doing(|| format!("cannot find '{}'", dir.display()))?;
-    files(&dir, args.scale).await?;
-    let sides = (Side::open(&dir, FORMATS[0]).await?, Side::open(&dir, FORMATS[1]).await?);
-    let shown = compare(&sides.0, &sides.1).await?;
+    let are_old = files(&dir, args.scale).await?;
+    let shown = match compare(&dir).await {
+        Err(Error::Failed(text)) if are_old => {
+            return Err(Error::Failed(format!("{text} (the files are from an earlier run: delete '{}' to have them made again)", dir.display())));
+        }
+        compared => compared?,
+    };
     line(format_args!("\nThe result of {SHOWN}:\n{shown}"))?;
     let script = dir.join("tables.sql");
     fs::write(&script, tables_sql(&dir)).doing(|| format!("cannot write '{}'", script.display()))?;
@@ -53,11 +57,13 @@ pub(crate) async fn run(args: DemoArgs) -> Result<()> {
     ))
 }
 
-async fn files(dir: &Path, scale: f64) -> Result<()> {
+/// Makes or finds the files; says whether they were found.
+async fn files(dir: &Path, scale: f64) -> Result<bool> {
     let found = data::find(dir, scale);
     let note = if found.is_some() { ", written by an earlier run" } else { "" };
     line(format_args!("TPC-H at scale factor {scale} in {}{note}\n", dir.display()))?;
     report::files_head()?;
+    let are_old = found.is_some();
     let tables = match found {
         Some(tables) => {
             tables.iter().try_for_each(|table| report::files_line(table.name, table.rows, table.bytes, table.write_time))?;
@@ -65,11 +71,13 @@ async fn files(dir: &Path, scale: f64) -> Result<()> {
         }
         None => data::make(dir, scale, |table| report::files_line(table.name, table.rows, table.bytes, table.write_time)).await?,
     };
-    report::files_total(&tables)
+    report::files_total(&tables)?;
+    Ok(are_old)
 }
 
 /// Runs every query over both formats; returns the shown one's result.
-async fn compare(fermion: &Side, parquet: &Side) -> Result<String> {
+async fn compare(dir: &Path) -> Result<String> {
+    let (fermion, parquet) = (Side::open(dir, FORMATS[0]).await?, Side::open(dir, FORMATS[1]).await?);
     line(format_args!(""))?;
     report::queries_head()?;
     let mut queries = queries::tpch();

@@ -1,6 +1,7 @@
 //! Driving the `fermion` binary in a directory of its own.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -27,6 +28,14 @@ impl Bench {
     /// Runs, whatever comes of it.
     pub(crate) fn run(&self, args: &[&str]) -> Output {
         self.command(args).output().unwrap()
+    }
+
+    /// Runs with `text` piped to standard input, whatever comes of it.
+    pub(crate) fn pipe(&self, args: &[&str], text: &[u8]) -> Output {
+        let mut child = self.command(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // Who has failed reads no further.
+        let _ = child.stdin.take().unwrap().write_all(text);
+        child.wait_with_output().unwrap()
     }
 
     /// Runs, which must work; returns standard output.

@@ -101,14 +101,100 @@ fn a_directory_becomes_one_file_in_order_and_with_its_partitions() {
 }
 
 #[test]
-fn csv_files_with_other_columns_are_not_mixed_up() {
+fn columns_of_several_files_are_matched_by_name() {
+    for format in FORMATS {
+        let bench = Bench::new();
+        fs::create_dir(bench.path("in")).unwrap();
+        for (number, sql) in
+            ["SELECT 1 AS x, 'one' AS y", "SELECT 'two' AS y, 2 AS x", "SELECT 3 AS x, true AS z, 'three' AS y", "SELECT 4 AS x"].iter().enumerate()
+        {
+            bench.copy(sql, &format!("in/{number}.{format}"));
+        }
+        bench.ok(&["convert", "-q", "in", "one.fermion"]);
+        assert_eq!(bench.select("SELECT x, y, z FROM 'one.fermion'"), "x,y,z\n1,one,\n2,two,\n3,three,true\n4,,\n", "{format}");
+        let folded = bench.select("SELECT sum(x) AS x, count(y) AS y, count(z) AS z FROM 'one.fermion'");
+        assert_eq!(folded, "x,y,z\n10,3,1\n", "{format}");
+    }
+}
+
+#[test]
+fn types_of_several_files_are_widened() {
     let bench = Bench::new();
     fs::create_dir(bench.path("in")).unwrap();
-    fs::write(bench.path("in/1.csv"), "x,y\n1,2\n").unwrap();
-    fs::write(bench.path("in/2.csv"), "y,x\n2,1\n").unwrap();
-    let line = bench.fails(&["convert", "in", "one.fermion"]);
-    assert_eq!(line, format!("'{}' does not have the columns of '{}'", bench.path("in/2.csv").display(), bench.path("in/1.csv").display()));
-    assert_eq!(bench.entries(), ["in"]);
+    bench.copy("SELECT arrow_cast(1, 'Int16') AS n, arrow_cast(1.25, 'Float32') AS f, 'a' AS s", "in/1.parquet");
+    bench.copy("SELECT arrow_cast(3000000000, 'UInt32') AS n, arrow_cast(2, 'Int32') AS f, arrow_cast('b', 'LargeUtf8') AS s", "in/2.parquet");
+    bench.ok(&["convert", "-q", "in", "one.fermion"]);
+    assert_eq!(bench.select("SELECT * FROM 'one.fermion'"), "n,f,s\n1,1.25,a\n3000000000,2.0,b\n");
+    assert_eq!(types(&bench, "one.fermion"), "column_name,data_type,is_nullable\nn,Int64,NO\nf,Float64,NO\ns,LargeUtf8,NO\n");
+
+    bench.copy("SELECT 'text' AS n", "in/3.parquet");
+    let line = bench.fails(&["convert", "in", "two.fermion"]);
+    assert_eq!(line, format!("column 'n' is Utf8 in '{}' and Int64 before", bench.path("in/3.parquet").display()));
+    assert_eq!(bench.entries(), ["in", "one.fermion"]);
+}
+
+#[test]
+fn a_guess_that_is_wrong_elsewhere_does_not_change_text() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("in")).unwrap();
+    fs::write(bench.path("in/1.csv"), "x,y\n007,1\n").unwrap();
+    fs::write(bench.path("in/2.csv"), "y,x\n2,agent\n").unwrap();
+    bench.ok(&["convert", "-q", "in", "one.csv"]);
+    assert_eq!(fs::read_to_string(bench.path("one.csv")).unwrap(), "x,y\n007,1\nagent,2\n");
+}
+
+#[test]
+fn the_order_of_sorted_rows_is_not_forgotten() {
+    let bench = Bench::new();
+    bench.copy("SELECT value AS id, value % 7 AS k FROM generate_series(1, 1000) ORDER BY k, id DESC", "a.fermion");
+    bench.ok(&["convert", "-q", "a.fermion", "b.fermion"]);
+    let plan = |file: &str| {
+        let table = format!("CREATE EXTERNAL TABLE {file} STORED AS FERMION LOCATION '{file}.fermion'");
+        bench.select(&format!("SET datafusion.explain.format = 'indent'; {table}; EXPLAIN SELECT id, k FROM {file}"))
+    };
+    for file in ["a", "b"] {
+        assert!(plan(file).contains("output_ordering=[k@1 ASC NULLS LAST, id@0 DESC]"), "{file}: {}", plan(file));
+    }
+
+    // Two files that are sorted are not one that is.
+    fs::create_dir(bench.path("in")).unwrap();
+    fs::copy(bench.path("a.fermion"), bench.path("in/1.fermion")).unwrap();
+    fs::copy(bench.path("b.fermion"), bench.path("in/2.fermion")).unwrap();
+    bench.ok(&["convert", "-q", "in", "c.fermion"]);
+    assert!(!plan("c").contains("output_ordering"), "{}", plan("c"));
+}
+
+#[test]
+fn what_json_cannot_hold_is_not_lost_in_silence() {
+    let bench = Bench::new();
+    bench.copy("SELECT 1 AS i, [named_struct('f', 'NaN'::double)] AS nested", "a.parquet");
+    bench.copy("SELECT 1.5e0 AS f, [1.5e0, NULL] AS nested", "fine.parquet");
+    bench.ok(&["convert", "-q", "fine.parquet", "fine.json"]);
+    let output = bench.run(&["convert", "-q", "a.parquet", "a.json"]);
+    let warning = "fermion: warning: NaN and infinities, as in column 'nested', became null: JSON cannot hold them\n";
+    assert_eq!((output.status.code(), texts(&output).1.as_str()), (Some(0), warning));
+}
+
+#[test]
+fn arrow_streams_are_read_and_not_written() {
+    let bench = Bench::new();
+    let column: arrow::array::ArrayRef = std::sync::Arc::new(arrow::array::Int64Array::from(vec![1, 2]));
+    let batch = arrow::array::RecordBatch::try_from_iter([("x", column)]).unwrap();
+    let mut writer = arrow::ipc::writer::StreamWriter::try_new(fs::File::create(bench.path("a.arrows")).unwrap(), &batch.schema()).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+    bench.ok(&["convert", "-q", "a.arrows", "b.csv"]);
+    assert_eq!(fs::read_to_string(bench.path("b.csv")).unwrap(), "x\n1\n2\n");
+    let line = bench.fails(&["convert", "b.csv", "c.arrows"]);
+    assert_eq!(line, "'c.arrows' would be an Arrow stream, and only Arrow files can be written: name it .arrow");
+}
+
+#[test]
+fn partition_values_are_unescaped() {
+    let bench = Bench::new();
+    bench.ok(&["-q", "-c", "COPY (SELECT 1 AS x, 'a/b c%' AS k) TO 'in/' STORED AS PARQUET PARTITIONED BY (k)"]);
+    bench.ok(&["convert", "-q", "in", "one.csv"]);
+    assert_eq!(fs::read_to_string(bench.path("one.csv")).unwrap(), "x,k\n1,a/b c%\n");
 }
 
 #[test]
@@ -129,6 +215,16 @@ fn odd_names_are_only_names() {
     fs::write(bench.path("a b%20#*?[x].csv"), "x\n1\n").unwrap();
     bench.ok(&["convert", "-q", "a b%20#*?[x].csv", "ü %41 b.json"]);
     assert_eq!(fs::read_to_string(bench.path("ü %41 b.json")).unwrap(), "{\"x\":1}\n");
+}
+
+#[test]
+fn paths_may_go_up() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("sub")).unwrap();
+    fs::write(bench.path("a.csv"), "x\n1\n").unwrap();
+    bench.ok(&["convert", "-q", "sub/../a.csv", "sub/../new/", "--to", "csv"]);
+    bench.ok(&["convert", "-q", "sub/../new", "sub/../b.json"]);
+    assert_eq!(fs::read_to_string(bench.path("b.json")).unwrap(), "{\"x\":1}\n");
 }
 
 #[test]
@@ -191,10 +287,94 @@ fn a_column_that_does_not_keep_its_type_is_explained() {
     assert_eq!(bench.files(), ["a.csv", "b.json"]);
 }
 
+#[test]
+fn a_damaged_file_is_named_once_and_as_it_was_given() {
+    let bench = Bench::new();
+    bench.copy("SELECT value AS id FROM generate_series(1, 1000)", "a.fermion");
+    let mut bytes = fs::read(bench.path("a.fermion")).unwrap();
+    bytes[60] ^= 0xFF;
+    fs::write(bench.path("a.fermion"), bytes).unwrap();
+    let shown = bench.path("a.fermion").display().to_string();
+    let fault = "checksum mismatch: a page is damaged (data, column \"id\", offset 8)";
+    assert_eq!(bench.fails(&["convert", "a.fermion", "b.csv"]), format!("cannot read '{shown}': {fault}"));
+    assert_eq!(bench.fails(&["-q", "-c", "SELECT sum(id) FROM 'a.fermion'"]), format!("{shown}: {fault}"));
+}
+
+#[test]
+fn no_error_names_a_file_that_nobody_knows() {
+    let bench = Bench::new();
+    fs::write(bench.path("a.csv"), "x\n1\n").unwrap();
+    let line = bench.fails(&["convert", "a.csv", "b.fermion", "-o", "page_rows=0"]);
+    assert!(line.contains("page_rows is 0; it must be between") && !line.contains(".part"), "{line}");
+}
+
+/// A limit on the size of files is, to the program, a disk that is full.
+#[cfg(unix)]
+#[test]
+fn a_full_disk_is_called_that() {
+    use std::process::{Command, Stdio};
+
+    let bench = Bench::new();
+    bench.copy("SELECT value AS id, random() AS noise FROM generate_series(1, 200000)", "a.parquet");
+    for format in FORMATS {
+        let script = format!("trap '' XFSZ; ulimit -f 100; exec '{}' convert a.parquet b.{format}", env!("CARGO_BIN_EXE_fermion"));
+        let output = Command::new("sh").args(["-c", &script]).current_dir(bench.path(".")).stdin(Stdio::null()).output().unwrap();
+        let expected = format!("fermion: cannot write '{}': File too large (os error 27)\n", bench.path(&format!("b.{format}")).display());
+        assert_eq!((output.status.code(), texts(&output).1), (Some(1), expected));
+        assert_eq!(bench.entries(), ["a.parquet"]);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn only_files_are_read_and_only_files_are_replaced() {
+    let bench = Bench::new();
+    fs::write(bench.path("a.csv"), "x\n1\n").unwrap();
+    fs::create_dir(bench.path("in")).unwrap();
+    for pipe in ["pipe.csv", "in/pipe.csv"] {
+        assert!(std::process::Command::new("mkfifo").arg(bench.path(pipe)).status().unwrap().success());
+    }
+    let shown = |name: &str| bench.path(name).display().to_string();
+    assert_eq!(bench.fails(&["convert", "pipe.csv", "b.json"]), format!("'{}' is neither a file nor a directory", shown("pipe.csv")));
+    assert_eq!(bench.fails(&["convert", "in", "b.json"]), format!("'{}' is neither a file nor a directory", shown("in/pipe.csv")));
+    let line = bench.fails(&["convert", "a.csv", "pipe.csv", "--overwrite"]);
+    assert_eq!(line, format!("'{}' is not a regular file, and is not replaced", shown("pipe.csv")));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_stays_and_its_file_is_replaced() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    let bench = Bench::new();
+    fs::write(bench.path("a.csv"), "x\n1\n").unwrap();
+    fs::create_dir(bench.path("elsewhere")).unwrap();
+    fs::write(bench.path("elsewhere/real.json"), "old").unwrap();
+    fs::set_permissions(bench.path("elsewhere/real.json"), fs::Permissions::from_mode(0o600)).unwrap();
+    symlink("elsewhere/real.json", bench.path("link.json")).unwrap();
+    symlink("nowhere.json", bench.path("dangling.json")).unwrap();
+
+    bench.ok(&["convert", "-q", "a.csv", "link.json", "--overwrite"]);
+    assert!(bench.path("link.json").is_symlink());
+    assert_eq!(fs::read_to_string(bench.path("elsewhere/real.json")).unwrap(), "{\"x\":1}\n");
+    assert_eq!(fs::metadata(bench.path("elsewhere/real.json")).unwrap().permissions().mode() & 0o777, 0o600);
+
+    let line = bench.fails(&["convert", "a.csv", "dangling.json"]);
+    assert!(line.contains("is a link to 'nowhere.json', which does not exist"), "{line}");
+    assert!(!bench.path("nowhere.json").exists());
+}
+
 /// A conversion that is stopped half-way removes what it wrote.
 #[cfg(unix)]
 #[test]
 fn an_interruption_leaves_nothing_behind() {
+    for signal in ["-TERM", "-HUP"] {
+        interrupt(signal);
+    }
+}
+
+#[cfg(unix)]
+fn interrupt(signal: &str) {
     use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
 
@@ -205,7 +385,7 @@ fn an_interruption_leaves_nothing_behind() {
     while bench.entries().len() < 2 && begun.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(1));
     }
-    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+    assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), texts(&output).1.as_str()), (Some(130), "fermion: interrupted\n"));
     assert_eq!(bench.entries(), ["a.csv"]);

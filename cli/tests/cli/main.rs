@@ -7,4 +7,6 @@ mod convert;
 #[cfg(test)]
 mod demo;
 #[cfg(test)]
+mod readme;
+#[cfg(test)]
 mod shell;

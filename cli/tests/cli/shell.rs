@@ -1,8 +1,7 @@
 //! The SQL shell as a program: statements in, results and exit codes out.
 
 use std::fs;
-use std::io::Write;
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 
 use crate::common::{Bench, texts};
 
@@ -26,12 +25,68 @@ fn files_are_run_in_order_and_share_a_session() {
 fn statements_can_be_piped_after_a_startup_file() {
     let bench = Bench::new();
     fs::write(bench.path("start.sql"), "CREATE TABLE t AS VALUES (20), (22);\n").unwrap();
-    let mut command = bench.command(&["-q", "--format", "csv", "-r", "start.sql"]);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(b"SELECT sum(column1) AS answer FROM t;\n").unwrap();
-    let output = child.wait_with_output().unwrap();
-    let (out, err) = texts(&output);
-    assert!(output.status.success() && out.contains("answer\n42\n"), "{out}\n{err}");
+    let output = bench.pipe(&["-q", "--format", "csv", "-r", "start.sql"], b"SELECT sum(column1) AS answer FROM t;\n");
+    assert_eq!((output.status.code(), texts(&output)), (Some(0), ("answer\n42\n".into(), String::new())));
+}
+
+#[test]
+fn a_script_ends_at_its_first_failure() {
+    let bench = Bench::new();
+    let script = "SELECT 1 AS a;\n\n-- wrong\nSELECT nothing\nFROM nowhere;\nSELECT 2 AS b;\n";
+    fs::write(bench.path("bad.sql"), script).unwrap();
+    let check = |output: Output, name: &str| {
+        let (out, err) = texts(&output);
+        assert_eq!((output.status.code(), out.as_str()), (Some(1), "a\n1\n"), "{err}");
+        assert!(err.starts_with(&format!("fermion: {name}, line 3: ")) && err.contains("nowhere") && err.lines().count() == 1, "{err}");
+    };
+    check(bench.run(&["-q", "--format", "csv", "-f", "bad.sql"]), "bad.sql");
+    check(bench.pipe(&["-q", "--format", "csv"], script.as_bytes()), "standard input");
+    // A startup file that fails leaves nothing to go on from.
+    check(bench.pipe(&["-q", "--format", "csv", "-r", "bad.sql"], b"SELECT 3;"), "bad.sql");
+}
+
+#[test]
+fn a_script_is_read_to_the_letter() {
+    let bench = Bench::new();
+    let script = "#!/usr/bin/env fermion\nSELECT 'a\n-- b;\n#! c' AS text; -- and\nSELECT 2 -- two;\n AS two;\n-- the end;\n";
+    fs::write(bench.path("a.sql"), script).unwrap();
+    let expected = "text\n\"a\n-- b;\n#! c\"\ntwo\n2\n";
+    assert_eq!(bench.ok(&["-q", "--format", "csv", "-f", "a.sql"]), expected);
+    let output = bench.pipe(&["-q", "--format", "csv"], script.as_bytes());
+    assert_eq!((output.status.code(), texts(&output)), (Some(0), (expected.into(), String::new())));
+}
+
+#[test]
+fn a_script_that_is_no_text_fails() {
+    let bench = Bench::new();
+    let script = b"SELECT 1 AS a;\nSELECT '\xff';\n";
+    fs::write(bench.path("a.sql"), script).unwrap();
+    for (output, name) in
+        [(bench.run(&["-q", "--format", "csv", "-f", "a.sql"]), "a.sql"), (bench.pipe(&["-q", "--format", "csv"], script), "standard input")]
+    {
+        let expected = format!("fermion: cannot read '{name}' after line 1: stream did not contain valid UTF-8\n");
+        assert_eq!((output.status.code(), texts(&output)), (Some(1), ("a\n1\n".into(), expected)));
+    }
+}
+
+#[test]
+fn commands_of_the_prompt_can_be_piped() {
+    let bench = Bench::new();
+    let output = bench.pipe(&["-q"], b"\\pset format csv\nSELECT 1 AS a;\n\\q\nSELECT 2 AS b;\n");
+    assert_eq!((output.status.code(), texts(&output)), (Some(0), ("Output format is Csv.\na\n1\n".into(), String::new())));
+    let output = bench.pipe(&["-q"], b"\\nonsense\n");
+    assert_eq!(
+        (output.status.code(), texts(&output).1.as_str()),
+        (Some(1), "fermion: standard input, line 1: '\\nonsense' is not a command ('\\?' lists them)\n")
+    );
+}
+
+#[test]
+fn a_file_that_is_not_there_is_called_a_file() {
+    let bench = Bench::new();
+    for file in ["nosuch.fermion", "dir/nosuch.parquet"] {
+        assert_eq!(bench.fails(&["-q", "-c", &format!("SELECT * FROM '{file}'")]), format!("there is no file '{file}'"));
+    }
 }
 
 #[test]
@@ -74,9 +129,16 @@ fn a_reader_that_leaves_is_no_failure() {
 #[test]
 fn wrong_usage_is_code_2() {
     let bench = Bench::new();
-    for args in
-        [&["--no-such-option"][..], &["-f", "missing.sql"], &["-m", "lots", "-c", "SELECT 1"], &["convert", "only-one"], &["demo", "--scale", "0"]]
-    {
+    for args in [
+        &["--no-such-option"][..],
+        &["-c"],
+        &["-f"],
+        &["-f", "missing.sql"],
+        &["-f", "."],
+        &["-m", "lots", "-c", "SELECT 1"],
+        &["convert", "only-one"],
+        &["demo", "--scale", "0"],
+    ] {
         assert_eq!(bench.run(args).status.code(), Some(2), "{args:?}");
     }
 }
