@@ -1,5 +1,7 @@
 //! One column of the file: its streams, and the chunks they have written.
 
+use std::time::{Duration, Instant};
+
 use arrow::array::ArrayRef;
 use arrow::datatypes::FieldRef;
 use bytes::Bytes;
@@ -16,18 +18,28 @@ pub(super) struct ColumnWriter {
     streams: Vec<StreamWriter>,
     metadata: CmbBuilder,
     settings: PageSettings,
+    /// How long it took to encode the last rows.
+    last_time: Duration,
 }
 
 impl ColumnWriter {
     pub(super) fn new(field: FieldRef, settings: PageSettings) -> Self {
         let streams: Vec<StreamWriter> = streams(field.data_type()).into_iter().map(StreamWriter::new).collect();
         let metadata = CmbBuilder::new(field.data_type());
-        Self { field, streams, metadata, settings }
+        Self { field, streams, metadata, settings, last_time: Duration::ZERO }
     }
 
     /// Encodes rows, which follow each other, into the stripe that is being filled.
     pub(super) fn encode(&mut self, arrays: &[&ArrayRef]) -> Result<()> {
-        self.encode_pieces(arrays).map_err(|error| error.in_column(self.field.name()))
+        let start = Instant::now();
+        let encoded = self.encode_pieces(arrays);
+        self.last_time = start.elapsed();
+        encoded.map_err(|error| error.in_column(self.field.name()))
+    }
+
+    /// How long the next rows are likely to take.
+    pub(super) fn expected_time(&self) -> Duration {
+        self.last_time
     }
 
     fn encode_pieces(&mut self, arrays: &[&ArrayRef]) -> Result<()> {

@@ -1,5 +1,6 @@
 //! The writer: batches in, bytes out.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
@@ -199,10 +200,13 @@ fn batch_bytes(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(spelled_bytes).fold(0, usize::saturating_add)
 }
 
-/// Each column is encoded by one thread; threads take the next column when they are done with one.
+/// Each column is encoded by one thread; threads take the next column when they are done with one. The dearest go first: one that was begun last
+/// would be waited for by all threads but one.
 fn encode_columns(columns: &mut [ColumnWriter], batches: &[RecordBatch], threads: usize) -> Result<()> {
     let threads = threads.min(columns.len());
-    let work = Mutex::new(columns.iter_mut().enumerate());
+    let mut columns: Vec<_> = columns.iter_mut().enumerate().collect();
+    columns.sort_by_key(|(_, column)| Reverse(column.expected_time()));
+    let work = Mutex::new(columns.into_iter());
     let run = || -> Result<()> {
         loop {
             let next = work.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
