@@ -239,3 +239,29 @@ fn unions_in_lists_are_found_when_pages_are_skipped() {
         item = if depth % 2 == 0 { DataType::ListView(field) } else { DataType::List(field) };
     }
 }
+
+/// Text in pages that remember what was learnt from those before, beside numbers.
+#[test]
+fn the_bytes_do_not_depend_on_the_number_of_threads() {
+    let words = ["carefully", "final", "deposits", "sleep", "furiously", "among", "the", "ironic", "requests", "accounts"];
+    let mut rng = random::rng(3);
+    let text: Vec<String> = (0..40_000).map(|_| (0..8).map(|_| words[rng.random_range(0..10)]).collect::<Vec<_>>().join(" ")).collect();
+    let numbers = Int32Array::from_iter_values((0..40_000).map(|_| rng.random_range(0..1000)));
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("numbers", Arc::new(numbers)),
+        ("text", Arc::new(arrow::array::StringArray::from_iter_values(text))),
+        ("more", Arc::new(UInt32Array::from_iter_values(0..40_000))),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let schema = batch.schema();
+    let file = |threads| {
+        write(&schema, std::slice::from_ref(&batch), WriterOptions { threads, stripe_rows: 25_000, page_bytes: 256 << 10, ..Default::default() })
+            .unwrap()
+    };
+    let alone = file(1);
+    for threads in [2, 3, 8] {
+        assert!(file(threads) == alone, "{threads} threads");
+    }
+    let (_, read) = read_all(&alone, 8192).unwrap();
+    assert_same(&schema, std::slice::from_ref(&batch), &read);
+}

@@ -156,11 +156,11 @@ impl Default for EncodeOptions {
 
 /// Encodes the values of a page in whatever is cheapest to store and to decode. The slots of nulls may come back as anything.
 pub fn encode(values: &Values, validity: Option<&NullBuffer>, options: &EncodeOptions) -> Result<Encoded> {
-    encode_next(values, validity, options, &RefCell::default())
+    encode_next(values, validity, options, &Memory::default()).map(|(encoded, _)| encoded)
 }
 
-/// The same of one of many pages, with what was learnt from those before it.
-pub fn encode_next(values: &Values, validity: Option<&NullBuffer>, options: &EncodeOptions, memory: &RefCell<Memory>) -> Result<Encoded> {
+/// The same of one of many pages, with what was learnt from those before it; and what is to be remembered for those behind it.
+pub fn encode_next(values: &Values, validity: Option<&NullBuffer>, options: &EncodeOptions, memory: &Memory) -> Result<(Encoded, Memory)> {
     if values.len() > COUNT_MAX {
         return Err(Error::invalid_argument(format!("a page of {} values; {COUNT_MAX} are the most", values.len())));
     }
@@ -169,6 +169,7 @@ pub fn encode_next(values: &Values, validity: Option<&NullBuffer>, options: &Enc
     }
     let validity = validity.filter(|validity| validity.null_count() > 0);
     let filled = validity.map(|validity| sample::fill_forward(values, validity)).transpose()?;
-    let context = Context::root(options, validity).with_memory(memory);
-    Encoded::new(context.encode(filled.as_ref().unwrap_or(values))?)
+    let memory = RefCell::new(memory.clone());
+    let encoded = Context::root(options, validity).with_memory(&memory).encode(filled.as_ref().unwrap_or(values))?;
+    Ok((Encoded::new(encoded)?, memory.take()))
 }

@@ -9,7 +9,7 @@
 mod tokens;
 
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use arrow::buffer::Buffer;
 
@@ -88,9 +88,16 @@ impl Encoding for OnPair {
 }
 
 /// What was learnt from the pages before, for those behind them are often like them.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Memory {
-    learnt: Option<Learnt>,
+    learnt: Option<Arc<Learnt>>,
+}
+
+impl Memory {
+    /// Whether the two are of the same page.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.learnt.as_ref().map(Arc::as_ptr) == other.learnt.as_ref().map(Arc::as_ptr)
+    }
 }
 
 #[derive(Debug)]
@@ -111,15 +118,15 @@ struct Written {
 
 impl Memory {
     fn write(&mut self, text: &Text) -> Result<Written> {
-        if let Some(Learnt { tokens, left }) = &self.learnt {
-            let written = Written::of(tokens, text);
-            if written.left_of(text) <= left * WORSE {
+        if let Some(learnt) = &self.learnt {
+            let written = Written::of(&learnt.tokens, text);
+            if written.left_of(text) <= learnt.left * WORSE {
                 return Ok(written);
             }
         }
         let tokens = Tokens::learn(text)?;
         let written = Written::of(&tokens, text);
-        self.learnt = (text.raw() >= REMEMBER_MIN).then(|| Learnt { left: written.left_of(text), tokens });
+        self.learnt = (text.raw() >= REMEMBER_MIN).then(|| Arc::new(Learnt { left: written.left_of(text), tokens }));
         Ok(written)
     }
 }

@@ -1,16 +1,31 @@
 //! One column of the file: its streams, and the chunks they have written.
 
-use std::time::{Duration, Instant};
-
 use arrow::array::ArrayRef;
 use arrow::datatypes::FieldRef;
 use bytes::Bytes;
 
-use super::stream::{PageSettings, StreamWriter};
+use super::stream::{PageSettings, PendingPage, StreamWriter};
 use crate::format::array::{Piece, check_nulls, check_rows, join, shred};
 use crate::format::error::{Error, Result};
 use crate::format::fermion::cmb::{CmbBuilder, StreamType};
 use crate::format::fermion::schema::streams;
+
+/// A page of a column that waits to be encoded.
+pub(super) struct ColumnPage<'a> {
+    field: &'a FieldRef,
+    settings: &'a PageSettings,
+    page: &'a mut PendingPage,
+}
+
+impl ColumnPage<'_> {
+    pub(super) fn encode(self) -> Result<()> {
+        self.page.encode(self.settings).map_err(|error| error.in_column(self.field.name()))
+    }
+
+    pub(super) fn work(&self) -> usize {
+        self.page.work()
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct ColumnWriter {
@@ -18,31 +33,33 @@ pub(super) struct ColumnWriter {
     streams: Vec<StreamWriter>,
     metadata: CmbBuilder,
     settings: PageSettings,
-    /// How long it took to encode the last rows.
-    last_time: Duration,
 }
 
 impl ColumnWriter {
     pub(super) fn new(field: FieldRef, settings: PageSettings) -> Self {
         let streams: Vec<StreamWriter> = streams(field.data_type()).into_iter().map(StreamWriter::new).collect();
         let metadata = CmbBuilder::new(field.data_type());
-        Self { field, streams, metadata, settings, last_time: Duration::ZERO }
+        Self { field, streams, metadata, settings }
     }
 
-    /// Encodes rows, which follow each other, into the stripe that is being filled.
-    pub(super) fn encode(&mut self, arrays: &[&ArrayRef]) -> Result<()> {
-        let start = Instant::now();
-        let encoded = self.encode_pieces(arrays);
-        self.last_time = start.elapsed();
-        encoded.map_err(|error| error.in_column(self.field.name()))
+    /// Adds rows, which follow each other, to the stripe that is being filled, as pages that wait to be encoded.
+    pub(super) fn push(&mut self, arrays: &[&ArrayRef]) -> Result<()> {
+        self.push_pieces(arrays).map_err(|error| error.in_column(self.field.name()))
     }
 
-    /// How long the next rows are likely to take.
-    pub(super) fn expected_time(&self) -> Duration {
-        self.last_time
+    /// Those pages. They do not depend on each other.
+    pub(super) fn unencoded(&mut self) -> impl Iterator<Item = ColumnPage<'_>> {
+        let Self { field, streams, settings, .. } = self;
+        let (field, settings) = (&*field, &*settings);
+        streams.iter_mut().flat_map(StreamWriter::unencoded).map(move |page| ColumnPage { field, settings, page })
     }
 
-    fn encode_pieces(&mut self, arrays: &[&ArrayRef]) -> Result<()> {
+    /// Takes note that they are encoded.
+    pub(super) fn settle(&mut self) {
+        self.streams.iter_mut().for_each(StreamWriter::settle);
+    }
+
+    fn push_pieces(&mut self, arrays: &[&ArrayRef]) -> Result<()> {
         let pieces = arrays.iter().map(|array| {
             let pieces = shred(array)?;
             check_rows(array, &pieces)?;
@@ -55,8 +72,8 @@ impl ColumnWriter {
         }
         for (stream, piece) in self.streams.iter_mut().zip(&pieces) {
             match (stream.kind(), piece) {
-                (StreamType::Validity, Piece::Validity { nulls, rows }) => stream.push_validity(nulls.as_ref(), *rows, &self.settings)?,
-                (StreamType::Offsets, Piece::Offsets(offsets)) => stream.push_offsets(offsets, &self.settings)?,
+                (StreamType::Validity, Piece::Validity { nulls, rows }) => stream.push_validity(nulls.as_ref(), *rows),
+                (StreamType::Offsets, Piece::Offsets(offsets)) => stream.push_offsets(offsets, &self.settings),
                 (StreamType::Data, Piece::Data(array)) => stream.push_data(array, &self.settings)?,
                 (kind, piece) => return Err(Error::invalid_argument(format!("a {kind:?} stream cannot take {piece:?}"))),
             }

@@ -1,7 +1,5 @@
 //! One stream of a column: pages gather until the stripe ends, then they are its chunk.
 
-use std::cell::RefCell;
-
 use arrow::array::{Array, ArrayRef};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow::datatypes::DataType;
@@ -37,9 +35,10 @@ impl PageSettings {
         }
     }
 
-    fn page(&self, values: &Values, nulls: Option<&NullBuffer>, rows: usize, memory: &RefCell<Memory>) -> Result<Vec<u8>> {
+    fn page(&self, page: &Unencoded, rows: usize, memory: &Memory) -> Result<(Vec<u8>, Memory)> {
         let rows = u32::try_from(rows).map_err(|_| Error::invalid_argument("a page has too many rows"))?;
-        Ok(write_page(&encode_next(values, nulls, &self.encode, memory)?, rows, self.checksums))
+        let (encoded, memory) = encode_next(&page.values, page.nulls.as_ref(), &self.encode, memory)?;
+        Ok((write_page(&encoded, rows, self.checksums), memory))
     }
 }
 
@@ -55,11 +54,14 @@ pub(super) struct StreamWriter {
     any_valid: bool,
     next_offset: i64,
     bounds: Option<Option<Bounds>>,
-    memory: RefCell<Memory>,
+    /// The first page that is not encoded.
+    unencoded: usize,
+    memory: Memory,
 }
 
+/// A page that waits to be encoded, or for the end of its stripe.
 #[derive(Debug)]
-struct PendingPage {
+pub(super) struct PendingPage {
     rows: usize,
     stats: ZoneStats,
     body: Body,
@@ -67,14 +69,55 @@ struct PendingPage {
 
 #[derive(Debug)]
 enum Body {
-    Bytes(Vec<u8>),
+    /// With what is known from pages before it.
+    Values(Unencoded, Memory),
+    /// With what is known from this page and those before it.
+    Bytes(Vec<u8>, Memory),
     /// Validity that needs no page if the whole stripe is like it.
     Uniform(bool),
 }
 
+/// Values of a page. The slots of nulls mean nothing.
+#[derive(Debug)]
+struct Unencoded {
+    values: Values,
+    nulls: Option<NullBuffer>,
+}
+
+impl PendingPage {
+    /// Encodes the page, if it is not.
+    pub(super) fn encode(&mut self, settings: &PageSettings) -> Result<()> {
+        if let Body::Values(values, memory) = &self.body {
+            let (bytes, memory) = settings.page(values, self.rows, memory)?;
+            self.body = Body::Bytes(bytes, memory);
+        }
+        Ok(())
+    }
+
+    /// About how long it takes to encode, in comparison with others.
+    pub(super) fn work(&self) -> usize {
+        match &self.body {
+            // To write text in tokens takes several times as long as to pack numbers.
+            Body::Values(Unencoded { values: values @ Values::Bytes(_), .. }, _) => 8 * values.raw_bytes(),
+            Body::Values(Unencoded { values, .. }, _) => values.raw_bytes(),
+            Body::Bytes(..) | Body::Uniform(_) => 0,
+        }
+    }
+}
+
 impl StreamWriter {
     pub(super) fn new(kind: StreamType) -> Self {
-        Self { kind, pages: Vec::new(), encoded_bytes: 0, rows: 0, any_valid: false, next_offset: 0, bounds: None, memory: RefCell::default() }
+        Self {
+            kind,
+            pages: Vec::new(),
+            encoded_bytes: 0,
+            rows: 0,
+            any_valid: false,
+            next_offset: 0,
+            bounds: None,
+            unencoded: 0,
+            memory: Memory::default(),
+        }
     }
 
     pub(super) fn kind(&self) -> StreamType {
@@ -86,34 +129,55 @@ impl StreamWriter {
         self.encoded_bytes
     }
 
-    pub(super) fn push_validity(&mut self, nulls: Option<&NullBuffer>, rows: usize, settings: &PageSettings) -> Result<()> {
+    /// The pages that wait to be encoded.
+    pub(super) fn unencoded(&mut self) -> impl Iterator<Item = &mut PendingPage> {
+        self.pages.iter_mut().skip(self.unencoded)
+    }
+
+    /// Takes note that they are encoded: what the first of them learnt that learnt anything is known to the next.
+    pub(super) fn settle(&mut self) {
+        let before = self.memory.clone();
+        for page in self.pages.iter().skip(self.unencoded) {
+            if let Body::Bytes(bytes, memory) = &page.body {
+                self.encoded_bytes += bytes.len();
+                if self.memory.is_same(&before) {
+                    self.memory = memory.clone();
+                }
+            }
+        }
+        self.unencoded = self.pages.len();
+    }
+
+    pub(super) fn push_validity(&mut self, nulls: Option<&NullBuffer>, rows: usize) {
         let mut start = 0;
         for rows in even(rows, WriterOptions::PAGE_ROWS_MAX) {
             let nulls = nulls.map(|nulls| nulls.slice(start, rows));
             let body = match nulls {
                 Some(nulls) if nulls.null_count() == rows => Body::Uniform(false),
-                Some(nulls) if nulls.null_count() > 0 => Body::Bytes(settings.page(&Values::Bool(nulls.into_inner()), None, rows, &self.memory)?),
+                Some(nulls) if nulls.null_count() > 0 => self.values(Values::Bool(nulls.into_inner()), None),
                 _ => Body::Uniform(true),
             };
             self.add(rows, ZoneStats::UNKNOWN, body);
             start += rows;
         }
-        Ok(())
+    }
+
+    fn values(&self, values: Values, nulls: Option<NullBuffer>) -> Body {
+        Body::Values(Unencoded { values, nulls }, self.memory.clone())
     }
 
     /// Lists end where `offsets`, which begin at 0, say.
-    pub(super) fn push_offsets(&mut self, offsets: &[i64], settings: &PageSettings) -> Result<()> {
+    pub(super) fn push_offsets(&mut self, offsets: &[i64], settings: &PageSettings) {
         let base = self.next_offset;
         let mut start = 0;
         for rows in even(offsets.len().saturating_sub(1), settings.page_rows) {
             let page: Vec<i64> = offsets.iter().skip(start).take(rows + 1).map(|offset| offset + base).collect();
             self.next_offset = page.last().copied().unwrap_or(base);
             let values = Values::Fixed { ptype: PType::I64, bytes: Buffer::from_vec(page) };
-            let body = Body::Bytes(settings.page(&values, None, rows, &self.memory)?);
+            let body = self.values(values, None);
             self.add(rows, ZoneStats::UNKNOWN, body);
             start += rows;
         }
-        Ok(())
     }
 
     pub(super) fn push_data(&mut self, array: &ArrayRef, settings: &PageSettings) -> Result<()> {
@@ -121,13 +185,13 @@ impl StreamWriter {
         let mut start = 0;
         for rows in page_lengths(&values, settings.page_bytes, settings.page_rows) {
             let slice = array.slice(start, rows);
-            let bytes = settings.page(&values.slice(start, rows), slice.nulls(), rows, &self.memory)?;
+            let body = self.values(values.slice(start, rows), slice.nulls().cloned());
             let stats = if settings.statistics { leaf_stats(slice.as_ref()) } else { ZoneStats::UNKNOWN };
             if settings.statistics {
                 self.merge_bounds(leaf_bounds(slice.as_ref()), &stats, array.data_type());
             }
             self.any_valid |= slice.null_count() < rows;
-            self.add(rows, stats, Body::Bytes(bytes));
+            self.add(rows, stats, body);
             start += rows;
         }
         Ok(())
@@ -147,14 +211,13 @@ impl StreamWriter {
 
     fn add(&mut self, rows: usize, stats: ZoneStats, body: Body) {
         self.rows += rows;
-        self.encoded_bytes += if let Body::Bytes(bytes) = &body { bytes.len() } else { 0 };
         self.pages.push(PendingPage { rows, stats, body });
     }
 
     /// Ends the stripe: the pages go out, at `position`, and the chunk that describes them comes back.
     pub(super) fn finish_stripe(&mut self, position: &mut u64, settings: &PageSettings, out: &mut Vec<Bytes>) -> Result<Chunk> {
         let stream = std::mem::replace(self, Self::new(self.kind));
-        self.memory = RefCell::new(stream.memory.take());
+        self.memory = stream.memory.clone();
         let uniform = |valid: bool| stream.pages.iter().all(|page| matches!(page.body, Body::Uniform(v) if v == valid));
         match stream.kind {
             StreamType::Validity if uniform(true) => return Ok(Chunk::Default),
@@ -167,8 +230,12 @@ impl StreamWriter {
         let mut pages = Vec::with_capacity(stream.pages.len());
         for page in stream.pages {
             let bytes = match page.body {
-                Body::Bytes(bytes) => bytes,
-                Body::Uniform(valid) => settings.page(&Values::Bool(constant_bits(valid, page.rows)), None, page.rows, &self.memory)?,
+                Body::Bytes(bytes, _) => bytes,
+                Body::Values(values, memory) => settings.page(&values, page.rows, &memory)?.0,
+                Body::Uniform(valid) => {
+                    let values = Values::Bool(constant_bits(valid, page.rows));
+                    settings.page(&Unencoded { values, nulls: None }, page.rows, &Memory::default())?.0
+                }
             };
             pages.push(ChunkPage { size: width(bytes.len())?, rows: Some(width(page.rows)?), stats: page.stats });
             *position += bytes.len() as u64;

@@ -8,7 +8,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 
-use super::column::ColumnWriter;
+use super::column::{ColumnPage, ColumnWriter};
 use super::options::WriterOptions;
 use super::stream::PageSettings;
 use super::tail::write_tail;
@@ -200,18 +200,27 @@ fn batch_bytes(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(spelled_bytes).fold(0, usize::saturating_add)
 }
 
-/// Each column is encoded by one thread; threads take the next column when they are done with one. The dearest go first: one that was begun last
-/// would be waited for by all threads but one.
+/// Cuts the rows into pages, column by column, and encodes them, page by page: a column that takes longer than all others does not keep them waiting.
 fn encode_columns(columns: &mut [ColumnWriter], batches: &[RecordBatch], threads: usize) -> Result<()> {
-    let threads = threads.min(columns.len());
-    let mut columns: Vec<_> = columns.iter_mut().enumerate().collect();
-    columns.sort_by_key(|(_, column)| Reverse(column.expected_time()));
-    let work = Mutex::new(columns.into_iter());
+    let arrays = |index: usize| batches.iter().map(|batch| batch.column(index)).collect::<Vec<_>>();
+    in_parallel(columns.iter_mut().enumerate().collect(), threads, |(index, column)| column.push(&arrays(index)))?;
+    let mut pages: Vec<_> = columns.iter_mut().flat_map(ColumnWriter::unencoded).collect();
+    // What takes longest goes first, or else one thread would be busy with it when the others are done.
+    pages.sort_by_key(|page| Reverse(page.work()));
+    in_parallel(pages, threads, ColumnPage::encode)?;
+    columns.iter_mut().for_each(ColumnWriter::settle);
+    Ok(())
+}
+
+/// Does each task once; threads take the next when they are done with one.
+fn in_parallel<T: Send>(tasks: Vec<T>, threads: usize, work: impl Fn(T) -> Result<()> + Sync) -> Result<()> {
+    let threads = threads.min(tasks.len());
+    let tasks = Mutex::new(tasks.into_iter());
     let run = || -> Result<()> {
         loop {
-            let next = work.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
-            let Some((index, column)) = next else { return Ok(()) };
-            column.encode(&batches.iter().map(|batch| batch.column(index)).collect::<Vec<_>>())?;
+            let next = tasks.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
+            let Some(task) = next else { return Ok(()) };
+            work(task)?;
         }
     };
     std::thread::scope(|scope| {
