@@ -10,7 +10,7 @@ use object_store::ObjectMeta;
 use object_store::path::Path;
 use tokio::sync::Mutex;
 
-use super::io::ObjectReader;
+use super::io::{ObjectReader, entity_tag};
 use super::options::FermionReadOptions;
 use crate::format::fermion::{FileMeta, Open, OpenOptions};
 
@@ -85,7 +85,7 @@ pub(super) async fn open(reader: &ObjectReader, options: &FermionReadOptions) ->
 
 /// Whether nothing says that the objects differ. Two writes within one tick of a store's clock have the same time, and may have the same size.
 fn is_same_version(cached: &ObjectMeta, object: &ObjectMeta) -> bool {
-    cached.e_tag == object.e_tag && cached.version == object.version
+    entity_tag(cached) == entity_tag(object) && cached.version == object.version
 }
 
 /// Puts a file into the cache, or tells the cache that it has grown.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
-use arrow::compute::{BatchCoalescer, filter_record_batch};
+use arrow::compute::BatchCoalescer;
 use arrow::datatypes::{DataType, Schema};
 use datafusion::error::Result;
 use datafusion::physical_plan::metrics::Time;
@@ -12,7 +12,7 @@ use super::file::BatchProjector;
 use super::filter::MorselFilter;
 use super::io::ObjectReader;
 use super::rows::RowNumbers;
-use super::selection::Fault;
+use super::selection::{Fault, kept_rows};
 use crate::format::rows::Rows;
 use crate::format::scan::Morsel;
 
@@ -114,7 +114,7 @@ impl FilteredOutput {
         match (&mut self.coalescer, mask) {
             (Some(coalescer), Some(mask)) => coalescer.push_batch_with_filter(batch, &mask)?,
             (Some(coalescer), None) => coalescer.push_batch(batch)?,
-            (None, Some(mask)) => self.ready = Some(filter_record_batch(&batch, &mask)?),
+            (None, Some(mask)) => self.ready = Some(kept_rows(&batch, mask.values())?),
             (None, None) => self.ready = Some(batch),
         }
         Ok(())

@@ -123,24 +123,42 @@ impl ScanColumns {
 #[derive(Debug)]
 pub(super) struct MorselFilter {
     filter: Arc<RowFilter>,
-    /// Of each optional conjunct, whether this morsel does without it, and the generation of its expression that this was judged by.
-    skipped: Vec<Option<(u64, bool)>>,
+    /// Of each optional conjunct, what it says at this time.
+    current: Vec<Option<Current>>,
     /// Of each conjunct, what it says of the values of the page that it was last asked about.
     verdicts: Vec<Option<Verdicts>>,
     metrics: FileMetrics,
+}
+
+/// An optional conjunct as it was at one time: what is judged is what is evaluated, whatever the join or the sort does to it meanwhile.
+#[derive(Debug)]
+struct Current {
+    generation: u64,
+    /// `None` if the morsel does without it.
+    expr: Option<Arc<dyn PhysicalExpr>>,
+}
+
+/// A conjunct to ask about rows.
+struct Question<'a> {
+    index: usize,
+    /// 0 if it is always the same.
+    generation: u64,
+    conjunct: &'a Conjunct,
+    expr: Arc<dyn PhysicalExpr>,
 }
 
 /// What a conjunct says of the values that the codes of a page stand for.
 #[derive(Debug)]
 struct Verdicts {
     page: usize,
+    generation: u64,
     keep: BooleanBuffer,
 }
 
 impl MorselFilter {
     pub(super) fn new(filter: Arc<RowFilter>, metrics: FileMetrics) -> Self {
-        let skipped = vec![None; filter.conjuncts.len()];
-        Self { verdicts: skipped.iter().map(|_| None).collect(), skipped, filter, metrics }
+        let conjuncts = &filter.conjuncts;
+        Self { current: conjuncts.iter().map(|_| None).collect(), verdicts: conjuncts.iter().map(|_| None).collect(), filter, metrics }
     }
 
     /// The rows that pass, or the error of the format or the engine that stopped it.
@@ -151,12 +169,10 @@ impl MorselFilter {
             if selection.count == 0 {
                 break;
             }
-            if conjunct.is_optional && self.is_skipped(index, conjunct) {
-                continue;
-            }
-            let keep = match self.keep_by_value(index, conjunct, &selection, morsel)? {
+            let Some(question) = self.question(index, conjunct) else { continue };
+            let keep = match self.keep_by_value(&question, &selection, morsel)? {
                 Some(keep) => keep,
-                None => self.keep_by_row(conjunct, &mut selection, morsel)?,
+                None => self.keep_by_row(&question, &mut selection, morsel)?,
             };
             selection.narrow(&keep, |position| filter.is_needed_after(index, position))?;
         }
@@ -167,36 +183,33 @@ impl MorselFilter {
 }
 
 impl MorselFilter {
-    fn is_skipped(&mut self, index: usize, conjunct: &Conjunct) -> bool {
-        let now = snapshot_generation(&conjunct.expr);
-        match self.skipped[index] {
-            Some((generation, is_skipped)) if generation == now => is_skipped,
-            _ => {
-                let is_skipped = is_worse_than_none(conjunct);
-                self.skipped[index] = Some((now, is_skipped));
-                is_skipped
-            }
+    /// A conjunct as it is now, unless it is better not asked.
+    fn question<'a>(&mut self, index: usize, conjunct: &'a Conjunct) -> Option<Question<'a>> {
+        if !conjunct.is_optional {
+            return Some(Question { index, generation: 0, conjunct, expr: Arc::clone(&conjunct.expr) });
         }
+        // Asked for before the snapshot, so that what changes in between is seen the next time.
+        let generation = snapshot_generation(&conjunct.expr);
+        let known = self.current[index].take().filter(|current| current.generation == generation);
+        let current = known.unwrap_or_else(|| Current { generation, expr: useful_snapshot(conjunct) });
+        let expr = self.current[index].insert(current).expr.clone()?;
+        Some(Question { index, generation, conjunct, expr })
     }
 
-    fn keep_by_row(&self, conjunct: &Conjunct, selection: &mut Selection, morsel: &dyn Morsel) -> Result<BooleanBuffer, Fault> {
+    fn keep_by_row(&self, question: &Question<'_>, selection: &mut Selection, morsel: &dyn Morsel) -> Result<BooleanBuffer, Fault> {
+        let Question { conjunct, expr, .. } = question;
         let batch = selection.batch(morsel, &conjunct.columns, &conjunct.schema)?;
         let _timer = self.metrics.row_pushdown_eval_time.timer();
         let passed = match selection.mask().filter(|_| conjunct.can_fail) {
-            Some(mask) => conjunct.expr.evaluate_selection(&batch, &mask)?,
-            None => conjunct.expr.evaluate(&batch)?,
+            Some(mask) => expr.evaluate_selection(&batch, &mask)?,
+            None => expr.evaluate(&batch)?,
         };
         Ok(rows_that_pass(passed, batch.num_rows())?)
     }
 
     /// Evaluates a conjunct once for each value that a page stores, where its column has not been read anyway and is stored as codes of few values.
-    fn keep_by_value(
-        &mut self,
-        index: usize,
-        conjunct: &Conjunct,
-        selection: &Selection,
-        morsel: &dyn Morsel,
-    ) -> Result<Option<BooleanBuffer>, Fault> {
+    fn keep_by_value(&mut self, question: &Question<'_>, selection: &Selection, morsel: &dyn Morsel) -> Result<Option<BooleanBuffer>, Fault> {
+        let conjunct = question.conjunct;
         let (true, [position]) = (conjunct.is_by_value, conjunct.columns.as_slice()) else { return Ok(None) };
         let Some(rows) = selection.unread(*position) else { return Ok(None) };
         let Some(Coded { parts, nulls }) = morsel.coded(*position, rows, rows.len() / VALUES_PART)? else { return Ok(None) };
@@ -205,44 +218,46 @@ impl MorselFilter {
         let mut keep = BooleanBufferBuilder::new(rows.len());
         for part in parts {
             // An error may be about a value that no row has that is left. Row by row it will show.
-            let Ok(verdicts) = self.verdicts(index, conjunct, &part) else { return Ok(None) };
+            let Ok(verdicts) = self.verdicts(question, &part) else { return Ok(None) };
             keep.append_buffer(&BooleanBuffer::collect_bool(part.codes.len(), |row| verdicts.value(part.codes[row] as usize)));
         }
         let keep = keep.finish();
         let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) else { return Ok(Some(keep)) };
         let null = new_null_array(conjunct.schema.field(0).data_type(), 1);
-        let Ok(passed) = evaluate_column(conjunct, null) else { return Ok(None) };
+        let Ok(passed) = evaluate_column(question, null) else { return Ok(None) };
         Ok(Some(if passed.value(0) { &keep | &!nulls.inner() } else { &keep & nulls.inner() }))
     }
 
-    fn verdicts(&mut self, index: usize, conjunct: &Conjunct, part: &CodedPart) -> Result<BooleanBuffer> {
-        match &self.verdicts[index] {
-            Some(known) if known.page == part.page => Ok(known.keep.clone()),
-            _ => {
-                let keep = evaluate_column(conjunct, Arc::clone(&part.values))?;
-                self.verdicts[index] = (!conjunct.is_optional).then(|| Verdicts { page: part.page, keep: keep.clone() });
-                Ok(keep)
-            }
+    fn verdicts(&mut self, question: &Question<'_>, part: &CodedPart) -> Result<BooleanBuffer> {
+        let (page, generation) = (part.page, question.generation);
+        let known = self.verdicts[question.index].as_ref().filter(|known| known.page == page && known.generation == generation);
+        if let Some(known) = known {
+            return Ok(known.keep.clone());
         }
+        let keep = evaluate_column(question, Arc::clone(&part.values))?;
+        self.verdicts[question.index] = Some(Verdicts { page, generation, keep: keep.clone() });
+        Ok(keep)
     }
 }
 
 /// Which values of its only column a conjunct lets pass.
-fn evaluate_column(conjunct: &Conjunct, values: ArrayRef) -> Result<BooleanBuffer> {
-    let batch = RecordBatch::try_new(Arc::clone(&conjunct.schema), vec![values])?;
-    rows_that_pass(conjunct.expr.evaluate(&batch)?, batch.num_rows())
+fn evaluate_column(question: &Question<'_>, values: ArrayRef) -> Result<BooleanBuffer> {
+    let batch = RecordBatch::try_new(Arc::clone(&question.conjunct.schema), vec![values])?;
+    rows_that_pass(question.expr.evaluate(&batch)?, batch.num_rows())
 }
 
-/// Whether an optional conjunct is better not asked about rows.
+/// What an optional conjunct says now; `None` if it is better not asked about rows.
 ///
 /// A join that looks rows up in its own table does just that next: asking first costs as much as it saves. And a set of floats tells -0.0 from
 /// 0.0, which the join takes for equal.
-fn is_worse_than_none(conjunct: &Conjunct) -> bool {
-    let is_such = |expr: &Arc<dyn PhysicalExpr>| {
+fn useful_snapshot(conjunct: &Conjunct) -> Option<Arc<dyn PhysicalExpr>> {
+    let now = snapshot_physical_expr(Arc::clone(&conjunct.expr)).ok().filter(|now| !is_always_true(now))?;
+    let is_worse_than_none = |expr: &Arc<dyn PhysicalExpr>| {
         let of_floats = |set: &InListExpr| set.expr().data_type(&conjunct.schema).is_ok_and(|of| has_floats(&of));
         Ok(expr.downcast_ref::<HashTableLookupExpr>().is_some() || expr.downcast_ref::<InListExpr>().is_some_and(of_floats))
     };
-    snapshot_physical_expr(Arc::clone(&conjunct.expr)).and_then(|now| now.exists(is_such)).unwrap_or(true)
+    let is_useful = now.exists(is_worse_than_none).is_ok_and(|is_worse| !is_worse);
+    is_useful.then_some(now)
 }
 
 fn has_floats(data_type: &DataType) -> bool {

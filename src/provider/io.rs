@@ -116,14 +116,17 @@ impl ObjectReader {
 /// Whether what a store now returns is not what it listed. Not every store says everything, nor is a caller who names a file bound to: what is
 /// not said does not count.
 fn is_another(listed: &ObjectMeta, found: &ObjectMeta) -> bool {
-    // Some stores list entity tags without the quotes, or weak, that they send with the bytes.
-    let tag = |meta: &ObjectMeta| meta.e_tag.as_deref().map(|tag| tag.trim_start_matches("W/").trim_matches('"').to_owned());
     let seconds = |meta: &ObjectMeta| Some(meta.last_modified.timestamp()).filter(|seconds| *seconds != 0);
-    let differ = match (tag(listed), tag(found)) {
+    let differ = match (entity_tag(listed), entity_tag(found)) {
         (Some(listed), Some(found)) => listed != found,
         _ => seconds(listed).zip(seconds(found)).is_some_and(|(listed, found)| listed != found),
     };
     differ || listed.size != found.size
+}
+
+/// What tells versions of an object apart. Some stores list it without the quotes, or weak, that they send with the bytes.
+pub(super) fn entity_tag(meta: &ObjectMeta) -> Option<&str> {
+    meta.e_tag.as_deref().map(|tag| tag.trim_start_matches("W/").trim_matches('"'))
 }
 
 /// Ascending ranges that cover all of the fetches, joined over gaps of up to `gap` bytes.

@@ -6,6 +6,7 @@ use arrow::array::{ArrayRef, BooleanArray, BooleanBufferBuilder, RecordBatch, Re
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::{FilterBuilder, FilterPredicate};
 use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 
 use crate::format;
@@ -34,8 +35,8 @@ impl From<DataFusionError> for Fault {
     }
 }
 
-impl From<arrow::error::ArrowError> for Fault {
-    fn from(error: arrow::error::ArrowError) -> Self {
+impl From<ArrowError> for Fault {
+    fn from(error: ArrowError) -> Self {
         Self::Engine(error.into())
     }
 }
@@ -91,7 +92,7 @@ impl Selection {
         let read = |rows: &Rows| morsel.read(&[position], rows)?.pop().ok_or_else(|| format::Error::invalid_argument("a column was not read"));
         let array = match &self.sparse {
             None => read(&self.rows)?,
-            Some(sparse) => sparse.in_blocks.filter(&read(&sparse.blocks)?)?,
+            Some(sparse) => kept(&sparse.in_blocks, &read(&sparse.blocks)?)?,
         };
         if let Some(held) = self.held.get_mut(position) {
             *held = Some(Arc::clone(&array));
@@ -111,7 +112,7 @@ impl Selection {
     pub(super) fn shorten(&self, array: ArrayRef) -> Result<ArrayRef, Fault> {
         match &self.sparse {
             None => Ok(array),
-            Some(sparse) => Ok(arrow::compute::filter(&array, &BooleanArray::from(sparse.keep.clone()))?),
+            Some(sparse) => Ok(kept(&predicate(&sparse.keep), &array)?),
         }
     }
 
@@ -135,7 +136,7 @@ impl Selection {
     fn make_sparse(&mut self, mask: &BooleanBuffer, is_needed: impl Fn(usize) -> bool) -> Result<(), Fault> {
         let filter = predicate(mask);
         for (position, held) in self.held.iter_mut().enumerate() {
-            *held = held.take().filter(|_| is_needed(position)).map(|array| filter.filter(&array)).transpose()?;
+            *held = held.take().filter(|_| is_needed(position)).map(|array| kept(&filter, &array)).transpose()?;
         }
         let keep = match &self.sparse {
             None => mask.clone(),
@@ -151,6 +152,20 @@ fn predicate(keep: &BooleanBuffer) -> FilterPredicate {
     FilterBuilder::new(&BooleanArray::new(keep.clone(), None::<NullBuffer>)).optimize().build()
 }
 
+/// The slots that pass a filter. Arrow's kernel loses the length of values without a width.
+fn kept(filter: &FilterPredicate, array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    let kept = filter.filter(array)?;
+    Ok(if kept.len() == filter.count() { kept } else { array.slice(0, filter.count()) })
+}
+
+/// Rows that have a bit in a mask.
+pub(super) fn kept_rows(batch: &RecordBatch, mask: &BooleanBuffer) -> Result<RecordBatch, ArrowError> {
+    let filter = predicate(mask);
+    let columns = batch.columns().iter().map(|array| kept(&filter, array)).collect::<Result<Vec<_>, _>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(filter.count()));
+    RecordBatch::try_new_with_options(batch.schema(), columns, &options)
+}
+
 /// The set bits of `of` that have a bit in `keep`, which has one for each of them.
 fn among(of: &BooleanBuffer, keep: &BooleanBuffer) -> BooleanBuffer {
     let mut bits = BooleanBufferBuilder::new(of.len());
@@ -163,7 +178,19 @@ fn among(of: &BooleanBuffer, keep: &BooleanBuffer) -> BooleanBuffer {
 
 #[cfg(test)]
 mod tests {
+    use arrow::array::FixedSizeBinaryArray;
+    use arrow::buffer::Buffer;
+
     use super::*;
+
+    #[test]
+    fn values_without_a_width_are_as_many_as_pass() {
+        let array: ArrayRef = Arc::new(FixedSizeBinaryArray::try_new_with_len(0, Buffer::default(), None, 5).unwrap());
+        let keep = BooleanBuffer::from(vec![true, false, true, true, false]);
+        assert_eq!(kept(&predicate(&keep), &array).unwrap().len(), 3);
+        let batch = RecordBatch::try_from_iter([("a", array)]).unwrap();
+        assert_eq!(kept_rows(&batch, &keep).unwrap().num_rows(), 3);
+    }
 
     #[test]
     fn bits_among_set_bits() {

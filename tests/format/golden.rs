@@ -109,6 +109,25 @@ mod tables {
         ])
     }
 
+    /// Prices, some of them unknown or not quite prices; and numbers with digits to the end.
+    pub(super) fn floats() -> RecordBatch {
+        let noise = |row: u32| (u64::from(row) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let price = |row: u32| match row % 50 {
+            7 => f64::NAN,
+            9 => -0.0,
+            11 => 1.0 / f64::from(row),
+            _ => f64::from(row * 37 % 100_000) / 100.0,
+        };
+        let measured = |row: u32| 10.0 + f64::from_bits(noise(row) >> 12 | 1023 << 52);
+        let measured32 = |row: u32| 10.0 + f32::from_bits(u32::try_from(noise(row) >> 41).unwrap() | 127 << 23);
+        batch(vec![
+            ("price", Arc::new(Float64Array::from_iter((0..3000).map(|row| (row % 7 != 3).then(|| price(row)))))),
+            ("price32", Arc::new(Float32Array::from_iter_values((0..3000_u16).map(|row| f32::from(row * 7 % 1000) / 10.0)))),
+            ("measured", Arc::new(Float64Array::from_iter_values((0..3000).map(measured)))),
+            ("measured32", Arc::new(Float32Array::from_iter_values((0..3000).map(measured32)))),
+        ])
+    }
+
     fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
         let fields: Vec<Field> = columns.iter().map(|(name, array)| Field::new(*name, array.data_type().clone(), true)).collect();
         RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.into_iter().map(|(_, array)| array).collect()).unwrap()
@@ -128,6 +147,11 @@ fn v1_0_nested() {
 #[test]
 fn v1_0_text() {
     check("v1.0_onpair.fermion", &[tables::text()], WriterOptions { page_rows: 2048, ..Default::default() });
+}
+
+#[test]
+fn v1_0_floats() {
+    check("v1.0_alp.fermion", &[tables::floats()], WriterOptions { page_rows: 2048, ..Default::default() });
 }
 
 #[test]

@@ -89,7 +89,8 @@ mod tests {
     use std::sync::Arc;
 
     use arrow::array::{
-        DictionaryArray, FixedSizeBinaryArray, Int8Array, Int32Array, ListArray, NullArray, RunArray, StringArray, StructArray, UnionArray,
+        DictionaryArray, FixedSizeBinaryArray, FixedSizeListArray, Int8Array, Int32Array, ListArray, NullArray, RunArray, StringArray, StructArray,
+        UnionArray,
     };
     use arrow::buffer::{Buffer, OffsetBuffer};
     use arrow::datatypes::{Int8Type, Int32Type, UnionFields};
@@ -149,6 +150,12 @@ mod tests {
             let error = check(&list(lengths)).unwrap_err();
             assert!(error.to_string().contains("268435456 values"), "{error}");
         }
+        let fixed = |size: usize| -> ArrayRef {
+            let item = Arc::new(Field::new("item", DataType::Null, true));
+            Arc::new(FixedSizeListArray::new(item, i32::try_from(size).unwrap(), Arc::new(NullArray::new(2 * size)), None))
+        };
+        check(&fixed(ROW_SLOTS_MAX)).unwrap();
+        assert!(check(&fixed(ROW_SLOTS_MAX + 1)).is_err());
         let empty = |width, rows| -> ArrayRef { Arc::new(FixedSizeBinaryArray::try_new_with_len(width, Buffer::default(), None, rows).unwrap()) };
         check(&empty(0, 100)).unwrap();
     }

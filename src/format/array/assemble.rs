@@ -89,7 +89,7 @@ impl Assembler<'_> {
     pub(super) fn node(&mut self, file: &DataType, out: &DataType, ranges: &Ranges) -> Result<ArrayRef> {
         let file = stored(file);
         match out {
-            DataType::Dictionary(_, values) => wrap::dictionary(self.node(file, values, ranges)?, out),
+            DataType::Dictionary(_, values) => wrap::dictionary(self.node(file, values, ranges)?, out, self.rows),
             DataType::RunEndEncoded(_, values) => wrap::runs(&self.node(file, values.data_type(), ranges)?, out),
             DataType::Null if file == out => Ok(Arc::new(NullArray::new(slots(ranges)))),
             DataType::Struct(wanted) => self.structure(fields(file, wanted)?, wanted, ranges),
@@ -147,7 +147,7 @@ fn fields<'a>(file: &'a DataType, wanted: &Fields) -> Result<&'a Fields> {
 }
 
 /// Strings can be read as any type of strings, binaries as any of binaries, and strings as binaries.
-fn same_family(file: &DataType, out: &DataType) -> bool {
+pub(crate) fn same_family(file: &DataType, out: &DataType) -> bool {
     let text = |t: &DataType| is_text(t);
     let binary = |t: &DataType| matches!(t, DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
     (text(file) && (text(out) || binary(out))) || (binary(file) && (binary(out) || text(out)))

@@ -15,6 +15,9 @@ pub(crate) const ROW_BYTES_MAX: usize = 1 << 30;
 /// Above this, a batch of several rows is read in smaller ones.
 const BATCH_SLOTS_MAX: usize = 1 << 24;
 
+/// Above this, values that have to be written out are so in smaller batches.
+const BATCH_SPELLED_MAX: usize = 1 << 27;
+
 /// What a list counts for beside its values.
 pub(crate) const OFFSET_BYTES: usize = 16;
 
@@ -34,6 +37,17 @@ pub(crate) fn check_slots(slots: usize, rows: usize) -> Result<()> {
     match slots {
         slots if slots > BATCH_SLOTS_MAX && rows > 1 => Err(Error::too_many_rows("the lists of a batch have too many values")),
         slots if slots > ROW_SLOTS_MAX => Err(Error::invalid_file(format!("a row of {slots} values; {ROW_SLOTS_MAX} are the most"))),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses values that take so many bytes when each is written out, where that is too much for a batch of `rows`.
+pub(crate) fn check_spelled(bytes: usize, rows: usize) -> Result<()> {
+    match bytes {
+        bytes if bytes > BATCH_SPELLED_MAX && rows > 1 => Err(Error::too_many_rows(format!("the values of a batch take {bytes} bytes"))),
+        bytes if bytes > ROW_BYTES_MAX => {
+            Err(Error::invalid_argument(format!("the values of one row take {bytes} bytes; read the column as the value type of its dictionaries")))
+        }
         _ => Ok(()),
     }
 }

@@ -12,7 +12,7 @@ mod views;
 mod wrap;
 
 pub(crate) use accept::{check_nulls, check_rows};
-pub(crate) use assemble::{LEAF_DATA, LEAF_VALIDITY, Ranges, Streams, TypeCounts, add_types, assemble, slots};
+pub(crate) use assemble::{LEAF_DATA, LEAF_VALIDITY, Ranges, Streams, TypeCounts, add_types, assemble, same_family, slots};
 pub(crate) use leaf::{is_text, leaf_array, leaf_ptype, leaf_values};
 pub(crate) use nulls::null_array;
 pub(crate) use shred::{Piece, join, shred};

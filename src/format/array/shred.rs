@@ -20,8 +20,8 @@ use crate::format::error::{Error, Result};
 /// What an array adds to one stream. The pieces of an array come in the order of its type's stream directory.
 #[derive(Debug)]
 pub(crate) enum Piece {
-    /// A bit per slot; `None` is all valid.
-    Validity { nulls: Option<NullBuffer>, rows: usize },
+    /// A bit per slot; `None` is all valid. And the values of fixed-size lists.
+    Validity { nulls: Option<NullBuffer>, rows: usize, values: usize },
     /// n + 1 ascending numbers, the first 0.
     Offsets(Vec<i64>),
     /// A leaf array: its values (of strings and binaries, views) and, for the encoder, its nulls.
@@ -42,7 +42,8 @@ impl Piece {
     pub(super) fn values(&self) -> usize {
         match self {
             Self::Offsets(offsets) => offsets.last().and_then(|last| usize::try_from(*last).ok()).unwrap_or(0),
-            _ => 0,
+            Self::Validity { values, .. } => *values,
+            Self::Data(_) => 0,
         }
     }
 }
@@ -85,12 +86,13 @@ fn join_validity(pieces: &[Piece]) -> Piece {
     for piece in pieces {
         match piece {
             Piece::Validity { nulls: Some(nulls), .. } => bits.append_buffer(nulls.inner()),
-            Piece::Validity { nulls: None, rows } => bits.append_n(*rows, true),
+            Piece::Validity { nulls: None, rows, .. } => bits.append_n(*rows, true),
             _ => {}
         }
     }
     let nulls = NullBuffer::new(bits.finish());
-    Piece::Validity { rows: nulls.len(), nulls: Some(nulls).filter(|nulls| nulls.null_count() > 0) }
+    let values = pieces.iter().map(Piece::values).fold(0, usize::saturating_add);
+    Piece::Validity { rows: nulls.len(), values, nulls: Some(nulls).filter(|nulls| nulls.null_count() > 0) }
 }
 
 fn join_offsets(pieces: &[Piece]) -> Vec<i64> {
@@ -167,7 +169,10 @@ fn shred_rows(array: &ArrayRef, rows: &Rows, out: &mut Vec<Piece>) -> Result<()>
         DataType::Dictionary(..) => return shred_dictionary(array, rows, out),
         DataType::RunEndEncoded(..) => return shred_runs(array, rows, out),
         DataType::Union(..) => return shred_union(array, rows, out),
-        _ => out.push(Piece::Validity { nulls: rows.nulls(array), rows: rows.of(array) }),
+        other => {
+            let size = if let DataType::FixedSizeList(_, size) = other { usize::try_from(*size).unwrap_or(0) } else { 0 };
+            out.push(Piece::Validity { nulls: rows.nulls(array), rows: rows.of(array), values: rows.of(array).saturating_mul(size) });
+        }
     }
     match array.data_type() {
         DataType::Struct(_) => array.as_struct().columns().iter().try_for_each(|child| shred_rows(child, rows, out)),

@@ -88,7 +88,8 @@ fn dictionary_bytes(array: &ArrayRef) -> usize {
     let Some(dictionary) = array.as_any_dictionary_opt() else { return 0 };
     let values = dictionary.values();
     match value_lengths(values) {
-        // Keys of nulls may be anything.
+        // Keys of nulls may be anything, and Arrow normalizes none where there is nothing that they could mean.
+        Some(lengths) if lengths.is_empty() => 0,
         Some(lengths) => dictionary.normalized_keys().into_iter().filter_map(|key| lengths.get(key)).fold(0, |sum, bytes| sum.saturating_add(*bytes)),
         None => part_bytes(values, array.len()),
     }
@@ -144,6 +145,7 @@ mod tests {
         check(StringViewArray::from(vec!["ab", &long, &long]).slice(1, 2), 2008);
         check(DictionaryArray::<Int8Type>::new(Int8Array::from(vec![0, 1, 1]), Arc::new(StringArray::from(vec!["ab", &long]))), 2002 + 12);
         check(RunArray::<Int32Type>::try_new(&Int32Array::from(vec![1, 5]), &StringArray::from(vec!["ab", &long])).unwrap().slice(0, 3), 2002 + 12);
+        check(DictionaryArray::<Int8Type>::new(Int8Array::from(vec![None, None]), Arc::new(StringArray::from(Vec::<&str>::new()))), 1);
         check(DictionaryArray::<Int8Type>::new(Int8Array::from(vec![0; 10]), Arc::new(Int64Array::from(vec![7]))), 80);
         let item = Arc::new(Field::new("item", DataType::UInt8, true));
         let list = ListArray::new(item, OffsetBuffer::from_lengths([10, 20, 30]), Arc::new(UInt8Array::from(vec![0; 1000])), None);

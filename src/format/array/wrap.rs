@@ -11,14 +11,18 @@ use arrow::error::ArrowError;
 use arrow::row::{RowConverter, SortField};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
+use super::limits::check_spelled;
+use super::size::spelled_bytes;
 use crate::format::error::{Error, Result};
 
-/// A dictionary of the values, each once.
-pub(super) fn dictionary(values: ArrayRef, out: &DataType) -> Result<ArrayRef> {
+/// A dictionary of the values, each once, for a batch of `rows`.
+pub(super) fn dictionary(values: ArrayRef, out: &DataType, rows: usize) -> Result<ArrayRef> {
     let DataType::Dictionary(key, _) = out else {
         return Err(Error::invalid_argument(format!("{out} is not a dictionary")));
     };
     if !is_packed_by_arrow(values.data_type()) {
+        // To find those that are equal, each is spelled out, and a page says a value once for any number of slots.
+        check_spelled(spelled_bytes(&values), rows)?;
         return packed(&values, key, out);
     }
     match cast(&values, out) {
@@ -47,10 +51,16 @@ fn packed(values: &ArrayRef, key: &DataType, out: &DataType) -> Result<ArrayRef>
     let keys = cast_with_options(&codes, key, &options).map_err(|_| too_many_values(key))?;
     let entries = match firsts.len() == values.len() {
         true => values.to_data(),
-        false => take(values, &firsts, None)?.to_data(),
+        false => taken(values, &firsts)?.to_data(),
     };
     let data = keys.to_data().into_builder().data_type(out.clone()).child_data(vec![entries]).build()?;
     Ok(make_array(data))
+}
+
+/// `take`, which loses the length of values without a width.
+fn taken(values: &ArrayRef, slots: &UInt64Array) -> Result<ArrayRef> {
+    let taken = take(values, slots, None)?;
+    Ok(if taken.len() == slots.len() { taken } else { values.slice(0, slots.len()) })
 }
 
 /// A code for each value that is not null, and where the value of each code first stands.

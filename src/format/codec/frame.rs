@@ -67,10 +67,7 @@ impl Encoding for Frame {
             (buffer, None)
         } else {
             let ([buffer], [positions, values]) = parts.take()?;
-            parts.check(positions.ptype() == PType::U32 && values.ptype() == parts.ptype, "its patches are of another type")?;
-            parts.check(positions.count() == patch_count && values.count() == patch_count, "its patches are not as many as it says")?;
-            parts.check(patch_count <= parts.count, "it has more patches than values")?;
-            (buffer, Some(Patches { positions, values }))
+            (buffer, Some(Patches::new(&parts, patch_count, positions, values)?))
         };
         parts.check(buffer.len() == parts.count.div_ceil(BLOCK) * packed_length(width), "its buffer is not of its blocks' size")?;
         Ok(Box::new(Packed { buffer, reference, width, patches }))
@@ -232,15 +229,24 @@ impl Packed {
     }
 }
 
+/// Values that are not what their encoding makes of them.
 #[derive(Debug)]
-struct Patches {
+pub(super) struct Patches {
     positions: Node,
     values: Node,
 }
 
 impl Patches {
+    /// So many, of the values of a node.
+    pub(super) fn new(parts: &Parts, count: usize, positions: Node, values: Node) -> Result<Self> {
+        parts.check(positions.ptype() == PType::U32 && values.ptype() == parts.ptype, "its patches are of another type")?;
+        parts.check(positions.count() == count && values.count() == count, "its patches are not as many as it says")?;
+        parts.check(count <= parts.count, "it has more patches than values")?;
+        Ok(Self { positions, values })
+    }
+
     /// Puts the patches of a range over its values.
-    fn apply<T: Lane>(&self, range: Range<usize>, out: &mut [T]) -> Result<()> {
+    pub(super) fn apply<T: Lane>(&self, range: Range<usize>, out: &mut [T]) -> Result<()> {
         let positions = self.positions.all()?.words::<u32>()?;
         let values = self.values.all()?.words::<T>()?;
         let first = positions.partition_point(|&position| (position as usize) < range.start);

@@ -9,6 +9,8 @@ mod words;
 mod buffer;
 mod node;
 
+mod alp;
+mod alp_rd;
 mod bitmap;
 mod constant;
 mod delta;
@@ -98,6 +100,10 @@ encodings! {
     Narrow = 6, "NARROW", narrow::Narrow;
     /// A bit per boolean.
     Bitmap = 7, "BITMAP", bitmap::Bitmap;
+    /// Floats with few decimal digits as integers.
+    Alp = 8, "ALP", alp::Alp;
+    /// The front bits of floats, and the rest.
+    AlpRd = 9, "ALP_RD", alp_rd::AlpRd;
     /// Codes of pieces of text that come again.
     OnPair = 10, "ONPAIR", onpair::OnPair;
 }

@@ -256,6 +256,16 @@ pub(super) struct EncodedNode {
     pub(super) children: Vec<EncodedNode>,
 }
 
+impl EncodedNode {
+    fn depth(&self) -> usize {
+        1 + self.children.iter().map(Self::depth).max().unwrap_or(0)
+    }
+
+    fn nodes(&self) -> usize {
+        1 + self.children.iter().map(Self::nodes).sum::<usize>()
+    }
+}
+
 /// Encoded values: what a page is written from.
 #[derive(Debug, Clone)]
 pub struct Encoded {
@@ -268,6 +278,9 @@ pub struct Encoded {
 
 impl Encoded {
     pub(super) fn new(root: EncodedNode) -> Result<Self> {
+        if root.depth() > DEPTH_MAX || root.nodes() > NODES_MAX {
+            return Err(Error::invalid_argument(format!("a page would need an encoding tree of more than {DEPTH_MAX} levels or {NODES_MAX} nodes")));
+        }
         let mut encoded = Self { tree: Vec::new(), buffers: Vec::new(), body_length: 0, count: root.count };
         encoded.push(root)?;
         // With room for a header, so that writing the page cannot fail.

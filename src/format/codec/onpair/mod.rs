@@ -7,6 +7,7 @@
 //! The crate `onpair` finds the pieces, called tokens. Its decoder needs input that is known to be right, so codes are read, and written, here.
 
 mod tokens;
+mod trie;
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -20,7 +21,7 @@ use super::plain::{BYTES_MAX, check_utf8, offsets_of, view};
 use super::sample::{Cost, Sample, real};
 use super::{BLOCK, COUNT_MAX, Decode, Encoding, EncodingId, Output, PType, Values};
 use crate::format::{Error, Result};
-use tokens::{TOKEN_MAX, Text, Tokens};
+use tokens::{TOKEN_MAX, Text, Tokens, Written};
 
 #[derive(Debug)]
 pub(super) struct OnPair;
@@ -48,26 +49,26 @@ impl Encoding for OnPair {
     fn encode(&self, values: &Values, context: &Context<'_>) -> Result<Option<EncodedNode>> {
         let Values::Bytes(array) = values else { return Ok(None) };
         let text = Text::of(array, |index| context.is_null(index));
-        let text = text.ok_or_else(|| Error::invalid_argument("the strings of a page take 2 GiB or more"))?;
-        let Written { codes, starts, lengths, bytes } = match context.memory() {
+        let Some(text) = text else { return Ok(None) };
+        let Written { codes, starts, tokens, token_lengths } = match context.memory() {
             Some(memory) => memory.borrow_mut().write(&text)?,
             None => Memory::default().write(&text)?,
         };
-        let size = written_size(codes.len(), lengths.len(), bytes.len());
+        let size = written_size(codes.len(), token_lengths.len(), tokens.len());
         let pays = || Ok::<_, Error>(size < real(text.raw()) * context.sample(values)?.text_left());
         if codes.len() > COUNT_MAX || !(context.is_forced() || pays()?) {
             return Ok(None);
         }
-        let starts: Vec<u32> = starts.into_iter().step_by(BLOCK).collect();
         let fixed = |ptype, bytes| Values::Fixed { ptype, bytes };
         let numbers = context.child(&[EncodingId::Dictionary, EncodingId::RunLength, EncodingId::Delta]);
         let children = vec![
-            numbers.encode(&fixed(PType::U8, Buffer::from_vec(lengths)))?,
+            numbers.encode(&fixed(PType::U8, Buffer::from_vec(token_lengths)))?,
             numbers.encode(&fixed(PType::U16, Buffer::from_vec(codes)))?,
             context.child(&[]).encode(&fixed(PType::U32, Buffer::from_vec(text.lengths)))?,
-            context.child(&[EncodingId::Dictionary, EncodingId::RunLength]).unpatched().encode(&fixed(PType::U32, Buffer::from_vec(starts)))?,
+            // Not DELTA: the trees of all children together have to fit into one of a page.
+            numbers.unpatched().encode(&fixed(PType::U32, Buffer::from_vec(starts)))?,
         ];
-        let buffers = vec![context.buffer(bytes, Kind::Text)];
+        let buffers = vec![context.buffer(tokens, Kind::Text)];
         Ok(Some(EncodedNode { encoding: EncodingId::OnPair, ptype: PType::Bytes, count: values.len(), params: [0; 2], buffers, children }))
     }
 
@@ -107,40 +108,23 @@ struct Learnt {
     left: f64,
 }
 
-/// A text in codes of tokens that are its own.
-struct Written {
-    codes: Vec<u16>,
-    /// Where the codes of each value begin.
-    starts: Vec<u32>,
-    lengths: Vec<u8>,
-    bytes: Vec<u8>,
-}
-
 impl Memory {
     fn write(&mut self, text: &Text) -> Result<Written> {
         if let Some(learnt) = &self.learnt {
-            let written = Written::of(&learnt.tokens, text);
-            if written.left_of(text) <= learnt.left * WORSE {
+            let written = learnt.tokens.write(text);
+            if left_of(&written, text) <= learnt.left * WORSE {
                 return Ok(written);
             }
         }
         let tokens = Tokens::learn(text)?;
-        let written = Written::of(&tokens, text);
-        self.learnt = (text.raw() >= REMEMBER_MIN).then(|| Arc::new(Learnt { left: written.left_of(text), tokens }));
+        let written = tokens.write(text);
+        self.learnt = (text.raw() >= REMEMBER_MIN).then(|| Arc::new(Learnt { left: left_of(&written, text), tokens }));
         Ok(written)
     }
 }
 
-impl Written {
-    fn of(tokens: &Tokens, text: &Text) -> Self {
-        let (mut codes, starts) = tokens.write(text);
-        let (lengths, bytes) = tokens.used(&mut codes);
-        Self { codes, starts, lengths, bytes }
-    }
-
-    fn left_of(&self, text: &Text) -> f64 {
-        written_size(self.codes.len(), self.lengths.len(), self.bytes.len()) / real(text.raw().max(1))
-    }
+fn left_of(written: &Written, text: &Text) -> f64 {
+    written_size(written.codes.len(), written.token_lengths.len(), written.tokens.len()) / real(text.raw().max(1))
 }
 
 /// Bytes of codes and tokens, before ZSTD.
@@ -436,7 +420,7 @@ mod tests {
     fn whatever_is_encoded_comes_back() {
         let mut random = StdRng::seed_from_u64(6);
         for round in 0..200_usize {
-            let alphabet = [1, 2, 3, 20, 256][round % 5];
+            let alphabet = [1, 2, 3, 20, 255][round % 5];
             let count = [0, 1, 5, 1024, 3000][random.random_range(0..5)];
             let longest = [0, 3, 30, 300][round % 4];
             let mut text = |_| -> Vec<u8> {

@@ -1,8 +1,12 @@
 //! Finding the tokens of a text, and writing it in them.
 
+use std::ops::Range;
+
 use arrow::array::{Array, BinaryViewArray};
 use onpair::{Config, DEFAULT_CONFIG, MAX_TOKEN_SIZE, MaxDictBits, Parser, Rows, Threshold};
 
+use super::trie::{LANES, Trie};
+use crate::format::codec::BLOCK;
 use crate::format::{Error, Result};
 
 /// Bytes of the longest token.
@@ -11,34 +15,59 @@ pub(super) const TOKEN_MAX: usize = MAX_TOKEN_SIZE;
 const LEARN_MAX: usize = 256 << 10;
 /// A page names its own tokens, so twice as many would not pay in one of the usual size.
 const TOKEN_BITS: u8 = 11;
-/// An odd number with bits all over: multiplied by it, any bits of a number reach the higher ones.
-const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
-/// Slots of the hash table for each token.
-const SLOTS_PER_TOKEN: usize = 4;
+/// Ends each value while it is parsed: no UTF-8 has this byte.
+const END: u8 = 0xFF;
+/// Codes below are those of single bytes.
+const BYTES: u16 = 256;
 
-/// Strings one behind the other.
-#[derive(Debug, Default)]
+/// Strings, each with an end.
+#[derive(Debug)]
 pub(super) struct Text {
-    /// The bytes, and as many more as a token may have.
     bytes: Vec<u8>,
     pub(super) lengths: Vec<u32>,
 }
 
 impl Text {
-    /// The values, of which nulls are empty; `None` if they are too much for a page.
+    /// The values, of which nulls are empty; `None` if they are no text: binary values that have [`END`], or more than a page may have.
     pub(super) fn of(array: &BinaryViewArray, is_null: impl Fn(usize) -> bool) -> Option<Self> {
         let mut text = Self { bytes: Vec::new(), lengths: Vec::with_capacity(array.len()) };
         for index in 0..array.len() {
             let value: &[u8] = if is_null(index) { &[] } else { array.value(index) };
             text.bytes.extend_from_slice(value);
+            text.bytes.push(END);
             text.lengths.push(u32::try_from(value.len()).ok()?);
         }
-        text.bytes.resize(text.bytes.len() + TOKEN_MAX, 0);
-        (text.raw() <= super::BYTES_MAX).then_some(text)
+        let ends = text.bytes.iter().filter(|byte| **byte == END).count();
+        (ends == array.len() && text.raw() <= super::BYTES_MAX).then_some(text)
     }
 
+    /// Bytes of the values.
     pub(super) fn raw(&self) -> usize {
-        self.bytes.len() - TOKEN_MAX
+        self.bytes.len() - self.lengths.len()
+    }
+
+    /// Where each value begins and ends.
+    fn bounds(&self) -> impl Iterator<Item = Range<usize>> {
+        let mut next = 0;
+        self.lengths.iter().map(move |&length| {
+            let start = next;
+            next = start + length as usize + 1;
+            start..next - 1
+        })
+    }
+
+    /// About equal parts, of whole values.
+    fn stretches(&self) -> [Range<usize>; LANES] {
+        let mut starts = self.bounds().map(|value| value.start).chain([self.bytes.len()]);
+        let mut end = 0;
+        let mut lane = 0;
+        [(); LANES].map(|()| {
+            lane += 1;
+            let start = end;
+            let wanted = self.bytes.len() * lane / LANES;
+            end = if wanted > start { starts.find(|&start| start >= wanted).unwrap_or(self.bytes.len()) } else { start };
+            start..end
+        })
     }
 }
 
@@ -50,12 +79,7 @@ struct Lesson<'a> {
 impl<'a> Lesson<'a> {
     fn of(text: &'a Text) -> Self {
         let step = text.raw().div_ceil(LEARN_MAX).max(1);
-        let mut start = 0;
-        let values = text.lengths.iter().map(|&length| {
-            start += length as usize;
-            &text.bytes[start - length as usize..start]
-        });
-        Self { values: values.step_by(step).collect() }
+        Self { values: text.bounds().step_by(step).map(|value| &text.bytes[value]).collect() }
     }
 }
 
@@ -73,37 +97,25 @@ impl Rows for Lesson<'_> {
     }
 }
 
+/// A text in codes of tokens that are its own.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    pub(super) codes: Vec<u16>,
+    /// Where the codes of each block of values begin.
+    pub(super) starts: Vec<u32>,
+    /// The tokens one behind the other, and how long each is.
+    pub(super) tokens: Vec<u8>,
+    pub(super) token_lengths: Vec<u8>,
+}
+
 /// Tokens to write text in: at each place of it, the longest that is there.
 #[derive(Debug, Clone)]
 pub(super) struct Tokens {
-    /// By code, the bytes as the low ones of a number, and how many they are.
-    keys: Vec<u128>,
-    lengths: Vec<u8>,
-    /// The code of each byte by itself.
-    bytes: Vec<u16>,
-    /// By the hash of the first bytes, as many as [`STARTS`] says, a bit for each length (less one) of which there may be a token.
-    lengths_by_start: [Box<[u16; HINTS]>; STARTS.len()],
-    /// Codes of longer tokens plus one, by their hash; 0 is a free slot.
-    slots: Vec<u16>,
+    /// Those of two bytes and more, in order, one behind the other, and where each ends.
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+    trie: Trie,
 }
-
-/// How many first bytes tell which lengths to try: the more, the fewer tokens have the same.
-const STARTS: [usize; 3] = [2, 4, 8];
-/// The lengths that each of them is asked about: those that have so many bytes, and not as many as the next.
-const LENGTHS: [u16; 3] = [0b0000_0000_0000_0110, 0b0000_0000_0111_1000, 0b1111_1111_1000_0000];
-/// Hashes of first bytes. Two starts that share one cost a comparison and nothing else.
-const HINTS: usize = 1 << 13;
-
-/// What is left of 16 bytes when only the first so many count.
-const HEADS: [u128; TOKEN_MAX + 1] = {
-    let mut masks = [0; TOKEN_MAX + 1];
-    let mut length = 1;
-    while length <= TOKEN_MAX {
-        masks[length] = u128::MAX >> (8 * (TOKEN_MAX - length));
-        length += 1;
-    }
-    masks
-};
 
 impl Tokens {
     pub(super) fn learn(text: &Text) -> Result<Self> {
@@ -112,121 +124,72 @@ impl Tokens {
         let config = Config { max_dict_bits, threshold: Threshold::new(1.0).map_err(refused)?, ..DEFAULT_CONFIG };
         let found = Parser::train_rows(&Lesson::of(text), config);
         let ends = found.dict.offsets().windows(2);
-        Ok(Self::new(ends.map(|ends| &found.dict.bytes()[ends[0] as usize..ends[1] as usize])))
+        Ok(Self::new(ends.map(|ends| &found.dict.bytes()[ends[0] as usize..ends[1] as usize]).collect()))
     }
 
     /// With a token for each byte, whether it is given or not.
-    fn new<'a>(tokens: impl Iterator<Item = &'a [u8]>) -> Self {
-        let mut all = Self {
-            keys: Vec::new(),
-            lengths: Vec::new(),
-            bytes: Vec::new(),
-            lengths_by_start: [(); 3].map(|()| Box::new([0; HINTS])),
-            slots: Vec::new(),
+    fn new(mut tokens: Vec<&[u8]>) -> Self {
+        tokens.retain(|token| (2..=TOKEN_MAX).contains(&token.len()) && !token.contains(&END));
+        tokens.sort_unstable();
+        tokens.dedup();
+        let ends = tokens.iter().scan(0, |end, token| {
+            *end += token.len();
+            Some(*end)
+        });
+        let coded: Vec<(&[u8], u16)> = tokens.iter().copied().zip(BYTES..).collect();
+        Self { bytes: tokens.concat(), ends: ends.collect(), trie: Trie::new(&coded) }
+    }
+
+    fn count(&self) -> usize {
+        usize::from(BYTES) + self.ends.len()
+    }
+
+    /// Writes the bytes of a token behind others, and gives how many they are.
+    fn push(&self, code: usize, to: &mut Vec<u8>) -> usize {
+        let Some(longer) = code.checked_sub(usize::from(BYTES)) else {
+            to.extend(u8::try_from(code));
+            return 1;
         };
-        for byte in 0..=u8::MAX {
-            all.bytes.push(u16::from(byte));
-            all.keys.push(u128::from(byte));
-            all.lengths.push(1);
-        }
-        for token in tokens.filter(|token| (2..=TOKEN_MAX).contains(&token.len())) {
-            let mut key = [0; TOKEN_MAX];
-            key[..token.len()].copy_from_slice(token);
-            all.keys.push(u128::from_le_bytes(key));
-            all.lengths.push(u8::try_from(token.len()).unwrap_or(0));
-        }
-        all.slots = vec![0; (SLOTS_PER_TOKEN * all.keys.len()).next_power_of_two()];
-        for code in usize::from(u8::MAX) + 1..all.keys.len().min(usize::from(u16::MAX)) {
-            all.insert(code);
-        }
-        all
+        let token = longer.checked_sub(1).map_or(0, |before| self.ends[before])..self.ends[longer];
+        to.extend_from_slice(&self.bytes[token.clone()]);
+        token.len()
     }
 
-    fn insert(&mut self, code: usize) {
-        let (key, length) = (self.keys[code], usize::from(self.lengths[code]));
-        let mut slot = self.slot(key, length);
-        while self.slots[slot] != 0 {
-            slot = (slot + 1) % self.slots.len();
+    pub(super) fn write(&self, text: &Text) -> Written {
+        let mut written = Written::default();
+        let mut is_used = vec![false; self.count()];
+        let (parsed, stretches) = self.trie.parse(&text.bytes, text.stretches());
+        written.codes.reserve_exact(stretches.iter().map(Range::len).sum::<usize>() - text.lengths.len());
+        let mut value = 0;
+        if !text.lengths.is_empty() {
+            written.starts.push(0);
         }
-        self.slots[slot] = u16::try_from(code + 1).unwrap_or(0);
-        let bit = 1 << (length - 1);
-        for (index, hints) in self.lengths_by_start.iter_mut().enumerate().filter(|(index, _)| LENGTHS[*index] & bit != 0) {
-            hints[hint(key, index)] |= bit;
-        }
-    }
-
-    /// Where a token of these bytes is looked for first.
-    #[expect(clippy::cast_possible_truncation, reason = "a hash")]
-    fn slot(&self, key: u128, length: usize) -> usize {
-        let mixed = (key as u64 ^ ((key >> 64) as u64).rotate_left(23) ^ length as u64).wrapping_mul(MIX);
-        (mixed >> 40) as usize & (self.slots.len() - 1)
-    }
-
-    fn find(&self, key: u128, length: usize) -> Option<u16> {
-        let mut slot = self.slot(key, length);
-        loop {
-            let code = self.slots[slot].checked_sub(1)?;
-            if self.keys[usize::from(code)] == key && usize::from(self.lengths[usize::from(code)]) == length {
-                return Some(code);
+        for &code in stretches.into_iter().flat_map(|stretch| &parsed[stretch]) {
+            if code != u16::from(END) {
+                written.codes.push(code);
+                is_used[usize::from(code)] = true;
+                continue;
             }
-            slot = (slot + 1) & (self.slots.len() - 1);
-        }
-    }
-
-    /// The longest token at the beginning of 16 bytes of which only `room` count, and its length. There is one of at least a byte.
-    #[inline]
-    fn longest(&self, text: u128, room: usize) -> (u16, usize) {
-        let fitting = u16::MAX >> (TOKEN_MAX - room.min(TOKEN_MAX));
-        let hints = |index: usize| self.lengths_by_start[index][hint(text, index)] & LENGTHS[index];
-        let mut lengths = (hints(0) | hints(1) | hints(2)) & fitting;
-        while lengths > 0 {
-            let length = TOKEN_MAX - lengths.leading_zeros() as usize;
-            if let Some(code) = self.find(text & HEADS[length], length) {
-                return (code, length);
-            }
-            lengths &= !(1 << (length - 1));
-        }
-        (self.bytes[usize::from(text.to_le_bytes()[0])], 1)
-    }
-
-    /// The text in codes, and where those of each string begin.
-    pub(super) fn write(&self, text: &Text) -> (Vec<u16>, Vec<u32>) {
-        let (mut codes, mut starts) = (Vec::with_capacity(text.raw() / 4), Vec::with_capacity(text.lengths.len()));
-        let mut at = 0;
-        for &length in &text.lengths {
-            starts.push(u32::try_from(codes.len()).unwrap_or(u32::MAX));
-            let end = at + length as usize;
-            while at < end {
-                let Some(head) = text.bytes[at..].first_chunk() else { break };
-                let (code, length) = self.longest(u128::from_le_bytes(*head), end - at);
-                codes.push(code);
-                at += length;
+            value += 1;
+            if value % BLOCK == 0 && value < text.lengths.len() {
+                written.starts.push(u32::try_from(written.codes.len()).unwrap_or(u32::MAX));
             }
         }
-        (codes, starts)
+        self.keep_used(&is_used, &mut written);
+        written
     }
 
-    /// Those that have a code: their lengths and joined bytes. Numbers the codes anew.
-    pub(super) fn used(&self, codes: &mut [u16]) -> (Vec<u8>, Vec<u8>) {
-        let mut numbers = vec![None; self.keys.len()];
-        codes.iter().for_each(|&code| numbers[usize::from(code)] = Some(0));
-        let (mut lengths, mut bytes) = (Vec::new(), Vec::new());
-        for (code, number) in numbers.iter_mut().enumerate().filter(|(_, number)| number.is_some()) {
-            *number = u16::try_from(lengths.len()).ok();
-            lengths.push(self.lengths[code]);
-            bytes.extend_from_slice(&self.keys[code].to_le_bytes()[..usize::from(self.lengths[code])]);
+    /// Numbers the tokens anew, without those that no code stands for.
+    fn keep_used(&self, is_used: &[bool], written: &mut Written) {
+        let mut numbers = vec![0; self.count()];
+        let used = is_used.iter().enumerate().filter(|(_, is_used)| **is_used).map(|(code, _)| code);
+        for (number, code) in (0..).zip(used) {
+            numbers[code] = number;
+            let length = self.push(code, &mut written.tokens);
+            written.token_lengths.push(u8::try_from(length).unwrap_or(u8::MAX));
         }
-        codes.iter_mut().for_each(|code| *code = numbers[usize::from(*code)].unwrap_or(*code));
-        (lengths, bytes)
+        written.codes.iter_mut().for_each(|code| *code = numbers[usize::from(*code)]);
     }
-}
-
-/// The hash of as many first bytes as [`STARTS`] says.
-#[expect(clippy::cast_possible_truncation, reason = "a hash")]
-#[inline]
-fn hint(text: u128, index: usize) -> usize {
-    let start = (text & HEADS[STARTS[index]]) as u64;
-    (start.wrapping_mul(MIX) >> 40) as usize & (HINTS - 1)
 }
 
 #[cfg(test)]
@@ -251,39 +214,61 @@ mod tests {
         found
     }
 
+    /// What each code stands for.
+    fn read(written: &Written) -> Vec<&[u8]> {
+        let mut rest = &written.tokens[..];
+        let tokens: Vec<&[u8]> = written.token_lengths.iter().map(|&length| rest.split_off(..usize::from(length)).unwrap()).collect();
+        assert!(rest.is_empty());
+        written.codes.iter().map(|&code| tokens[usize::from(code)]).collect()
+    }
+
     #[test]
     fn the_longest_token_is_taken_everywhere() {
         let mut random = StdRng::seed_from_u64(8);
-        for round in 0..300 {
-            let alphabet = [1, 2, 3, 256][round % 4];
-            let mut noise = |length: usize| -> Vec<u8> { (0..length).map(|_| u8::try_from(random.random_range(0..alphabet)).unwrap()).collect() };
-            let values: Vec<Vec<u8>> = (0..20).map(|index| noise(index * 7 % 60)).collect();
-            let all = values.concat();
-            let mut tokens: Vec<&[u8]> =
-                (0..round).map(|index| &all[index % all.len()..][..(index * 5 % 19).min(all.len() - index % all.len())]).collect();
-            tokens.sort_unstable();
-            tokens.dedup();
-            let writer = Tokens::new(tokens.iter().copied());
-            let (codes, starts) = writer.write(&text(&values.iter().map(Vec::as_slice).collect::<Vec<_>>()));
-            let written = |codes: &[u16]| -> Vec<Vec<u8>> {
-                let bytes = |code: u16| writer.keys[usize::from(code)].to_le_bytes()[..usize::from(writer.lengths[usize::from(code)])].to_vec();
-                codes.iter().map(|&code| bytes(code)).collect()
-            };
-            for (index, value) in values.iter().enumerate() {
-                let end = starts.get(index + 1).map_or(codes.len(), |&end| end as usize);
-                assert_eq!(written(&codes[starts[index] as usize..end]), write_slowly(&tokens, value));
-            }
+        for round in 0..200 {
+            let alphabet = [1, 2, 3, 255][round % 4];
+            let count = [0, 1, 7, 20, 1024, 2100][round % 6];
+            let longest = [[0, 5, 60, 700], [0, 2, 4, 8]][usize::from(count > 20)][round % 11 % 4];
+            let mut noise = |length: usize| -> Vec<u8> { (0..random.random_range(0..=length)).map(|_| random.random_range(0..alphabet)).collect() };
+            let values: Vec<Vec<u8>> = (0..count).map(|_| noise(longest)).collect();
+            let all = [values.concat(), noise(100), vec![END, 0, 0, END]].concat();
+            let tokens: Vec<&[u8]> =
+                (0..round * 2).map(|index| &all[index % all.len()..][..(index * 5 % 19).min(all.len() - index % all.len())]).collect();
+            let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
+            let written = Tokens::new(tokens.clone()).write(&text(&values));
+            let slowly: Vec<_> = values.iter().map(|value| write_slowly(&tokens, value)).collect();
+            assert_eq!(read(&written), slowly.concat());
+            let blocks = slowly.chunks(BLOCK).map(|block| block.iter().map(Vec::len).sum::<usize>());
+            let starts = blocks.scan(0, |end, codes| u32::try_from(std::mem::replace(end, *end + codes)).ok());
+            assert_eq!(written.starts, starts.collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn more_tokens_than_there_are_cells_for_are_not_used() {
+        let mut random = StdRng::seed_from_u64(9);
+        let tokens: Vec<Vec<u8>> = (0..9000).map(|_| (0..16).map(|_| random.random_range(0..END)).collect()).collect();
+        let values: Vec<&[u8]> = tokens.iter().map(Vec::as_slice).collect();
+        for (count, fits) in [(3000, true), (9000, false)] {
+            let written = Tokens::new(values[..count].to_vec()).write(&text(&values[..count]));
+            assert_eq!(written.codes.len() == count, fits);
+            assert_eq!(read(&written).concat(), values[..count].concat());
+        }
+    }
+
+    #[test]
+    fn values_that_have_the_end_are_no_text() {
+        let of = |values: &[&[u8]]| Text::of(&BinaryViewArray::from_iter_values(values), |index| index == 1).is_some();
+        assert!(of(&[]) && of(&[b""]) && of(&[b"\xFE\x00"]) && of(&[b"", b"\xFF"]));
+        assert!(!of(&[b"\xFF"]) && !of(&[b"ab", b"", b"a\xFFb"]));
     }
 
     #[test]
     fn what_is_learnt_from_text_is_its_words() {
         let values: Vec<&[u8]> = (0..4000).map(|index| if index % 3 == 0 { &b"carefully final"[..] } else { &b"final deposits"[..] }).collect();
         let text = text(&values);
-        let (mut codes, _) = Tokens::learn(&text).unwrap().write(&text);
-        assert!(codes.len() <= 3 * 4000, "{} codes", codes.len());
-        let (lengths, bytes) = Tokens::learn(&text).unwrap().used(&mut codes);
-        assert_eq!(lengths.iter().map(|&length| usize::from(length)).sum::<usize>(), bytes.len());
-        assert_eq!(codes.iter().map(|&code| usize::from(lengths[usize::from(code)])).sum::<usize>(), text.raw());
+        let written = Tokens::learn(&text).unwrap().write(&text);
+        assert!(written.codes.len() <= 3 * 4000, "{} codes", written.codes.len());
+        assert_eq!(read(&written).concat(), values.concat());
     }
 }

@@ -49,6 +49,25 @@ fn obvious_data_gets_the_obvious_encoding() {
     check(&Values::Fixed { ptype: PType::I128, bytes: Buffer::from_vec(decimals) }, &[Narrow, Frame], COUNT * 17 / 8 + 200);
 }
 
+fn floats(mut number: impl FnMut(i32) -> f64) -> Values {
+    Values::Fixed { ptype: PType::F64, bytes: Buffer::from_vec((0..65_536).map(&mut number).collect::<Vec<f64>>()) }
+}
+
+#[test]
+fn floats_get_integers_fronts_or_zstd() {
+    let mut random = StdRng::seed_from_u64(5);
+    // Prices, of which some are unknown.
+    check(&floats(|_| f64::from(random.random_range(0..100_000)) / 100.0), &[EncodingId::Alp, EncodingId::Frame], COUNT * 17 / 8 + 300);
+    let odd = |index: i32| if index % 100 == 7 { f64::NAN } else { f64::from(index * 7919 % 100_000) / 100.0 };
+    check(&floats(odd), &[EncodingId::Alp], COUNT * 17 / 8 + COUNT / 100 * 12 + 500);
+    // Measurements to the last digit: 52 random bits, and some of the exponent.
+    check(&floats(|_| random.random_range(10.0..20.0)), &[EncodingId::AlpRd, EncodingId::Frame], COUNT * 53 / 8 + 500);
+    let single: Vec<f32> = (0..COUNT).map(|_| random.random_range(10.0..20.0)).collect();
+    check(&Values::Fixed { ptype: PType::F32, bytes: Buffer::from_vec(single) }, &[EncodingId::AlpRd, EncodingId::Frame], COUNT * 25 / 8 + 500);
+    // Any bits at all.
+    check(&floats(|_| f64::from_bits(random.random())), &[EncodingId::Plain], COUNT * 8 + 100);
+}
+
 #[test]
 fn strings_get_a_dictionary_onpair_or_zstd() {
     let mut random = StdRng::seed_from_u64(4);

@@ -118,11 +118,13 @@ fn check(name: &str, values: &Values) {
         let done = check_one(name, values, None, &EncodeOptions { zstd_level, forced: Some(*forced) });
         let must = match forced {
             EncodingId::Plain | EncodingId::Dictionary => values.ptype() != PType::Bool,
-            EncodingId::OnPair => values.ptype() == PType::Bytes,
+            // No text has this byte.
+            EncodingId::OnPair => values.ptype() == PType::Bytes && to_list(values).iter().all(|value| !value.contains(&0xFF)),
+            EncodingId::Alp => matches!(values.ptype(), PType::F32 | PType::F64),
             EncodingId::Bitmap => values.ptype() == PType::Bool,
             EncodingId::RunLength => !values.is_empty(),
             EncodingId::Frame | EncodingId::Delta => !values.is_empty() && super::pack::is_lane(values.ptype()),
-            EncodingId::Constant | EncodingId::Narrow => false,
+            EncodingId::Constant | EncodingId::Narrow | EncodingId::AlpRd => false,
         };
         assert!(done || !must, "{name}: {} refuses", forced.name());
     }

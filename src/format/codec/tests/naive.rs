@@ -82,6 +82,12 @@ fn values(node: &Node) -> Vec<Value> {
         }
         6 => values(&node.children[0]).into_iter().map(|value| widen(value, node.children[0].ptype, width)).collect(),
         7 => (0..node.count).map(|at| vec![node.buffers[0][at / 8] >> (at % 8) & 1]).collect(),
+        8 => alp(node),
+        9 => {
+            let (fronts, rests) = (values(&node.children[0]), values(&node.children[1]));
+            let join = |(front, rest): (&Value, &Value)| (number(front) << node.params[0] | number(rest)).to_le_bytes()[..width].to_vec();
+            fronts.iter().zip(&rests).map(join).collect()
+        }
         10 => onpair(node),
         other => unreachable!("encoding {other}"),
     };
@@ -109,11 +115,28 @@ fn frame(node: &Node, width: usize) -> Vec<Value> {
         }
     }
     found.truncate(node.count);
+    patch(&mut found, node, 0);
+    found
+}
+
+/// Puts the patches that begin with the child of this index over the values.
+fn patch(found: &mut [Value], node: &Node, child: usize) {
     if node.params[1] >> 32 > 0 {
-        for (position, value) in values(&node.children[0]).iter().zip(values(&node.children[1])) {
+        for (position, value) in values(&node.children[child]).iter().zip(values(&node.children[child + 1])) {
             found[index(position)] = value;
         }
     }
+}
+
+/// Powers of ten by way of their text.
+fn alp(node: &Node) -> Vec<Value> {
+    let (exponent, factor) = (node.params[0] & 255, node.params[0] >> 8);
+    let (up, down) = (format!("1e{factor}"), format!("1e-{exponent}"));
+    let single = |n: &Value| i32::from_le_bytes(n[..].try_into().unwrap()) as f32 * up.parse::<f32>().unwrap() * down.parse::<f32>().unwrap();
+    let double = |n: &Value| i64::from_le_bytes(n[..].try_into().unwrap()) as f64 * up.parse::<f64>().unwrap() * down.parse::<f64>().unwrap();
+    let value = |n: &Value| if n.len() == 4 { single(n).to_le_bytes().to_vec() } else { double(n).to_le_bytes().to_vec() };
+    let mut found: Vec<Value> = values(&node.children[0]).iter().map(value).collect();
+    patch(&mut found, node, 1);
     found
 }
 

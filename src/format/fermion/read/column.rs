@@ -10,12 +10,15 @@ use bytes::Bytes;
 
 use super::plan::{ColumnPlan, Fetched, StreamPlan};
 use crate::format::array::{
-    LEAF_DATA, LEAF_VALIDITY, Ranges, Streams, TypeCounts, add_types, assemble, is_text, leaf_array, leaf_ptype, null_array, slots,
+    LEAF_DATA, LEAF_VALIDITY, Ranges, Streams, TypeCounts, add_types, assemble, is_text, leaf_array, leaf_ptype, null_array, same_family, slots,
 };
 use crate::format::codec::{Decoded, Output, PType};
 use crate::format::error::{Error, Result};
 use crate::format::fermion::page::{Page, PageExpect, PageHeader};
 use crate::format::scan::{Coded, CodedPart, Section};
+
+/// What it costs to evaluate something about the values of a page, whatever they are, in values.
+const PART_VALUES: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct LoadedColumn {
@@ -97,10 +100,10 @@ impl LoadedColumn {
         }
     }
 
-    /// The rows of these ranges as codes of no more than `most` values in each page, if that is how they are stored.
+    /// The rows of these ranges as codes of values, if that is how they are stored and those are no more than `most`; a page counts as some too.
     pub(super) fn coded(&self, ranges: &Ranges, most: usize) -> Result<Option<Coded>> {
-        let leaf = leaf_ptype(&self.file_type).filter(|_| self.streams.is_some() && leaf_ptype(&self.out_type).is_some());
-        let Some(ptype) = leaf else { return Ok(None) };
+        let is_leaf = self.streams.is_some() && (self.file_type == self.out_type || same_family(&self.file_type, &self.out_type));
+        let Some(ptype) = leaf_ptype(&self.out_type).filter(|_| is_leaf) else { return Ok(None) };
         self.coded_leaf(ptype, ranges, most).map_err(|error| error.in_section(Section::Data).in_column(&self.name))
     }
 
@@ -108,16 +111,22 @@ impl LoadedColumn {
         let LoadedStream::Pages(pages) = self.stream(LEAF_DATA)? else { return Ok(None) };
         let expect = self.expect(ptype, is_text(&self.out_type), 0);
         let mut parts: Vec<CodedPart> = Vec::new();
+        let mut left = most;
         for piece in pages.pieces(ranges) {
             let (page, local) = piece?;
-            let coded = |codes: &mut Vec<u32>| page.open(&expect)?.coded(local.clone(), most, codes);
+            let coded = |codes: &mut Vec<u32>| page.open(&expect)?.coded(local.clone(), left, codes);
             let known = parts.last_mut().filter(|part| part.page == page.first);
             let mut codes = Vec::new();
             let values = coded(known.map_or(&mut codes, |part| &mut part.codes)).map_err(|error| error.at(page.offset))?;
             let Some(values) = values else { return Ok(None) };
-            if !codes.is_empty() {
-                parts.push(CodedPart { page: page.first, values: leaf_array(&self.out_type, values, None, 1)?, codes });
+            if codes.is_empty() {
+                continue;
             }
+            // The values may be more than a batch has room for, or one that only nulls have may not be of the type.
+            let Ok(values) = leaf_array(&self.out_type, values, None, 1) else { return Ok(None) };
+            let Some(after) = left.checked_sub(values.len() + PART_VALUES) else { return Ok(None) };
+            left = after;
+            parts.push(CodedPart { page: page.first, values, codes });
         }
         Ok(Some(Coded { parts, nulls: self.validity(LEAF_VALIDITY, ranges)? }))
     }
@@ -160,17 +169,20 @@ impl LoadedPages {
             let mut index = self.index_of(range.start);
             let mut next = range.start;
             std::iter::from_fn(move || {
-                if next >= range.end {
-                    return None;
+                while next < range.end {
+                    let Some(page) = self.pages.get(index).filter(|page| page.first <= next) else {
+                        next = range.end;
+                        return Some(Err(missing_rows(range, &self.pages)));
+                    };
+                    let local = next - page.first..range.end.min(page.end()) - page.first;
+                    next = page.end();
+                    index += 1;
+                    // A page may have no rows.
+                    if !local.is_empty() {
+                        return Some(Ok((page, local)));
+                    }
                 }
-                let Some(page) = self.pages.get(index).filter(|page| page.first <= next) else {
-                    next = range.end;
-                    return Some(Err(missing_rows(range, &self.pages)));
-                };
-                let local = next - page.first..range.end.min(page.end()) - page.first;
-                next = page.end();
-                index += 1;
-                Some(Ok((page, local)))
+                None
             })
         })
     }

@@ -72,7 +72,7 @@ impl ColumnWriter {
         }
         for (stream, piece) in self.streams.iter_mut().zip(&pieces) {
             match (stream.kind(), piece) {
-                (StreamType::Validity, Piece::Validity { nulls, rows }) => stream.push_validity(nulls.as_ref(), *rows),
+                (StreamType::Validity, Piece::Validity { nulls, rows, .. }) => stream.push_validity(nulls.as_ref(), *rows),
                 (StreamType::Offsets, Piece::Offsets(offsets)) => stream.push_offsets(offsets, &self.settings),
                 (StreamType::Data, Piece::Data(array)) => stream.push_data(array, &self.settings)?,
                 (kind, piece) => return Err(Error::invalid_argument(format!("a {kind:?} stream cannot take {piece:?}"))),

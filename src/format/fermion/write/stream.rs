@@ -71,7 +71,7 @@ pub(super) struct PendingPage {
 enum Body {
     /// With what is known from pages before it.
     Values(Unencoded, Memory),
-    /// With what is known from this page and those before it.
+    /// With what is known from this page and those before it, until the next page is told.
     Bytes(Vec<u8>, Memory),
     /// Validity that needs no page if the whole stripe is like it.
     Uniform(bool),
@@ -137,11 +137,12 @@ impl StreamWriter {
     /// Takes note that they are encoded: what the first of them learnt that learnt anything is known to the next.
     pub(super) fn settle(&mut self) {
         let before = self.memory.clone();
-        for page in self.pages.iter().skip(self.unencoded) {
-            if let Body::Bytes(bytes, memory) = &page.body {
+        for page in self.pages.iter_mut().skip(self.unencoded) {
+            if let Body::Bytes(bytes, memory) = &mut page.body {
                 self.encoded_bytes += bytes.len();
+                let learnt = std::mem::take(memory);
                 if self.memory.is_same(&before) {
-                    self.memory = memory.clone();
+                    self.memory = learnt;
                 }
             }
         }

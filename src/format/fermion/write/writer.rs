@@ -34,7 +34,8 @@ pub struct Summary {
 /// Writes a file: push batches of any size, take bytes.
 ///
 /// Rows wait until they fill a page ([`WriterOptions::page_rows`], or [`WriterOptions::buffer_bytes`] where rows are large), are encoded, and wait
-/// as pages until they fill a stripe. Memory is bounded by those two and the stripe's encoded size; nothing is held of stripes that are taken.
+/// as pages until they fill a stripe. Memory is bounded by twice the first, for rows that wait are copied to be encoded, and the stripe's encoded
+/// size; nothing is held of stripes that are taken.
 #[derive(Debug)]
 pub struct Writer {
     schema: SchemaRef,
@@ -206,13 +207,13 @@ fn encode_columns(columns: &mut [ColumnWriter], batches: &[RecordBatch], threads
     in_parallel(columns.iter_mut().enumerate().collect(), threads, |(index, column)| column.push(&arrays(index)))?;
     let mut pages: Vec<_> = columns.iter_mut().flat_map(ColumnWriter::unencoded).collect();
     // What takes longest goes first, or else one thread would be busy with it when the others are done.
-    pages.sort_by_key(|page| Reverse(page.work()));
+    pages.sort_by_cached_key(|page| Reverse(page.work()));
     in_parallel(pages, threads, ColumnPage::encode)?;
     columns.iter_mut().for_each(ColumnWriter::settle);
     Ok(())
 }
 
-/// Does each task once; threads take the next when they are done with one.
+/// Does each task once; threads take the next when they are done with one. After an error, only what has been begun is done.
 fn in_parallel<T: Send>(tasks: Vec<T>, threads: usize, work: impl Fn(T) -> Result<()> + Sync) -> Result<()> {
     let threads = threads.min(tasks.len());
     let tasks = Mutex::new(tasks.into_iter());
@@ -220,7 +221,7 @@ fn in_parallel<T: Send>(tasks: Vec<T>, threads: usize, work: impl Fn(T) -> Resul
         loop {
             let next = tasks.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
             let Some(task) = next else { return Ok(()) };
-            work(task)?;
+            work(task).inspect_err(|_| tasks.lock().unwrap_or_else(std::sync::PoisonError::into_inner).by_ref().for_each(drop))?;
         }
     };
     std::thread::scope(|scope| {
