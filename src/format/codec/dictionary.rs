@@ -19,7 +19,7 @@ pub(super) struct Dictionary;
 
 impl Encoding for Dictionary {
     fn estimate(&self, sample: &Sample<'_>) -> Option<Cost> {
-        let distinct = Distinct::of(sample.values(), sample.values().len() / 2)?;
+        let distinct = Distinct::of(sample.values(), sample.values().len())?;
         let count = real(sample.count());
         let entries = entries(&distinct, sample);
         if entries * 2.0 > count || sample.is_empty() {
@@ -61,14 +61,21 @@ impl Encoding for Dictionary {
 }
 
 /// A guess at the number of distinct values in the page. Those seen more than once are likely all there are of their kind; each seen only once
-/// stands for the square root of the scale (the GEE estimator of Charikar et al., PODS 2000).
+/// stands for the square root of the scale (the GEE estimator of Charikar et al., PODS 2000). That is far too few where most are seen once, and then
+/// those seen twice say how many there are that are not seen (Chao, Scandinavian Journal of Statistics 11, 1984).
 fn entries(distinct: &Distinct, sample: &Sample<'_>) -> f64 {
+    if sample.values().len() == sample.count() {
+        return real(distinct.firsts.len());
+    }
     let mut seen = vec![0u32; distinct.firsts.len()];
     for &code in &distinct.codes {
         seen[code as usize] += 1;
     }
-    let once = real(seen.iter().filter(|&&times| times == 1).count());
-    sample.scale().sqrt() * once + real(seen.len()) - once
+    let seen_times = |wanted: u32| real(seen.iter().filter(|&&times| times == wanted).count());
+    let (once, twice) = (seen_times(1), seen_times(2));
+    let of_each_kind = sample.scale().sqrt() * once + real(seen.len()) - once;
+    let of_all_alike = real(seen.len()) + if once > 0.0 { once * once / (2.0 * twice) } else { 0.0 };
+    of_each_kind.max(of_all_alike).min(real(sample.count()))
 }
 
 /// Codes in the narrowest type.

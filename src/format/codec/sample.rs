@@ -26,8 +26,8 @@ const ZSTD_NANOS: f64 = 0.55;
 const ZSTD_NANOS_LEFT: f64 = 0.8;
 /// The level by which text is judged when ZSTD may not be used.
 const ZSTD_LEVEL: i32 = 1;
-/// Fewer bytes than this are hardly worth tokens, nor learning them.
-const ONPAIR_MIN: f64 = 4096.0;
+/// Fewer bytes than this, such as those of a dictionary, are hardly worth tokens of their own.
+const ONPAIR_MIN: f64 = 32_768.0;
 /// What ONPAIR takes for a raw byte.
 const ONPAIR_NANOS: f64 = 0.2;
 /// What a value that is a string takes beside its bytes, to store its length and to make its view.

@@ -237,7 +237,7 @@ mod tests {
             let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
             let written = Tokens::new(tokens.clone()).write(&text(&values));
             let slowly: Vec<_> = values.iter().map(|value| write_slowly(&tokens, value)).collect();
-            assert_eq!(read(&written), slowly.concat());
+            assert!(read(&written) == slowly.concat(), "round {round}");
             let blocks = slowly.chunks(BLOCK).map(|block| block.iter().map(Vec::len).sum::<usize>());
             let starts = blocks.scan(0, |end, codes| u32::try_from(std::mem::replace(end, *end + codes)).ok());
             assert_eq!(written.starts, starts.collect::<Vec<_>>());
@@ -252,7 +252,7 @@ mod tests {
         for (count, fits) in [(3000, true), (9000, false)] {
             let written = Tokens::new(values[..count].to_vec()).write(&text(&values[..count]));
             assert_eq!(written.codes.len() == count, fits);
-            assert_eq!(read(&written).concat(), values[..count].concat());
+            assert!(read(&written).concat() == values[..count].concat());
         }
     }
 

@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::hint::select_unpredictable;
+use std::iter::successors;
 use std::ops::Range;
 
 /// Stretches parsed in turn: as many as a processor has registers for.
@@ -14,14 +15,14 @@ pub(super) const LANES: usize = 4;
 const ROUNDS_MIN: usize = 32;
 /// Cells that children may be in differ in the low bits that a byte has.
 const ROW: usize = 256;
-/// How many of the last cells are searched for free ones, so that building takes time in proportion to the tokens.
-const SEARCHED: usize = 4 * ROW;
+/// In how many of the last rows free cells are looked for, so that building takes time in proportion to the tokens.
+const ROWS_SEARCHED: usize = 4;
 /// The state in which no byte of a token has been read. It has no cell, and the first row of cells is its children.
 const ROOT: u16 = u16::MAX;
 /// The parent of a cell that is not used.
 const NOBODY: u16 = u16::MAX - 1;
 /// Whole rows, and none of them with the cells of the two numbers above.
-const CELLS_MAX: usize = (1 << 16) - ROW;
+const ROWS_MAX: usize = (1 << 16) / ROW - 1;
 
 #[derive(Debug, Clone)]
 pub(super) struct Trie {
@@ -81,13 +82,15 @@ impl Trie {
     /// Of tokens of two bytes and more in order, no two of them equal, with their codes. The code of a single byte is the byte.
     pub(super) fn new(tokens: &[(&[u8], u16)]) -> Self {
         let mut trie = Self { cells: (0..=u8::MAX).map(|byte| Cell::new(ROOT, u16::from(byte), 0)).collect() };
+        let mut free = FreeCells { rows: vec![NONE_FREE] };
         let by_first = tokens.chunk_by(|a, b| a.0[0] == b.0[0]);
         let mut nodes: VecDeque<_> = by_first.map(|tokens| Node { state: u16::from(tokens[0].0[0]), depth: 1, tokens }).collect();
         while let Some(node) = nodes.pop_front() {
             let groups: Vec<_> = node.tokens.chunk_by(|a, b| a.0[node.depth] == b.0[node.depth]).collect();
             let bytes: Vec<u8> = groups.iter().map(|tokens| tokens[0].0[node.depth]).collect();
             // Without room for more cells, the tokens behind this state are not used.
-            let Some(base) = trie.place(&bytes) else { continue };
+            let Some(base) = free.take(&bytes) else { continue };
+            trie.cells.resize(free.rows.len() * ROW, Cell::FREE);
             let parent = trie.cells[usize::from(node.state)].with_base(base);
             trie.cells[usize::from(node.state)] = parent;
             for (byte, tokens) in bytes.into_iter().zip(groups) {
@@ -102,21 +105,6 @@ impl Trie {
             }
         }
         trie
-    }
-
-    /// A base by which the cells of all these bytes are free.
-    fn place(&mut self, bytes: &[u8]) -> Option<u16> {
-        let first = u16::from(*bytes.first()?);
-        let cells = &self.cells;
-        let fits = |base: &u16| bytes.iter().all(|&byte| cells.get(usize::from(base ^ u16::from(byte))) == Some(&Cell::FREE));
-        let searched = cells.len().saturating_sub(SEARCHED).max(ROW)..cells.len();
-        let found = searched.filter_map(|cell| u16::try_from(cell).ok()).map(|cell| cell ^ first).find(fits);
-        if found.is_none() && cells.len() < CELLS_MAX {
-            let base = u16::try_from(cells.len()).ok()?;
-            self.cells.resize(self.cells.len() + ROW, Cell::FREE);
-            return Some(base);
-        }
-        found
     }
 
     /// The codes of stretches of a text: those of each from where it begins, and how many. No token reaches from one stretch into the next if the
@@ -147,6 +135,51 @@ impl Trie {
         });
         (codes, written)
     }
+}
+
+/// Which cells of a row are free, a bit for each.
+type FreeRow = [u64; ROW / 64];
+const ALL_FREE: FreeRow = [u64::MAX; ROW / 64];
+const NONE_FREE: FreeRow = [0; ROW / 64];
+
+/// Which cells are free while a trie is built.
+struct FreeCells {
+    rows: Vec<FreeRow>,
+}
+
+impl FreeCells {
+    /// Takes the cells of all these bytes by some base, in a new row if there are none elsewhere. Gives the base.
+    fn take(&mut self, bytes: &[u8]) -> Option<u16> {
+        let (row, low) = self.find(bytes).or_else(|| self.new_row())?;
+        for byte in bytes {
+            let cell = low ^ byte;
+            self.rows[row][usize::from(cell / 64)] &= !(1 << (cell % 64));
+        }
+        u16::try_from(row * ROW + usize::from(low)).ok()
+    }
+
+    fn find(&self, bytes: &[u8]) -> Option<(usize, u8)> {
+        let first = bytes.first()?;
+        let fits = |row: &FreeRow, low: u8| bytes.iter().all(|byte| row[usize::from((low ^ byte) / 64)] >> ((low ^ byte) % 64) & 1 == 1);
+        let searched = self.rows.iter().enumerate().skip(self.rows.len().saturating_sub(ROWS_SEARCHED));
+        searched.into_iter().find_map(|(number, row)| free_in(row).map(|cell| cell ^ first).find(|low| fits(row, *low)).map(|low| (number, low)))
+    }
+
+    fn new_row(&mut self) -> Option<(usize, u8)> {
+        (self.rows.len() < ROWS_MAX).then(|| {
+            self.rows.push(ALL_FREE);
+            (self.rows.len() - 1, 0)
+        })
+    }
+}
+
+/// The cells of a row that are free.
+fn free_in(row: &FreeRow) -> impl Iterator<Item = u8> {
+    row.iter().zip((0_u8..).step_by(64)).flat_map(|(&bits, start)| {
+        let some = |bits: u64| Some(bits).filter(|bits| *bits != 0);
+        let rests = successors(some(bits), move |bits| some(bits & (bits - 1)));
+        rests.filter_map(move |bits| u8::try_from(bits.trailing_zeros()).ok()).map(move |bit| start + bit)
+    })
 }
 
 /// A stretch that is being parsed.

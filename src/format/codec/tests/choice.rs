@@ -88,6 +88,12 @@ fn strings_get_a_dictionary_onpair_or_zstd() {
     let (tree, _) = choose(&Values::Bytes(BinaryViewArray::from_iter_values(&blobs)));
     assert_eq!((tree.encoding, tree.buffers[0].compression), (EncodingId::Plain, 0), "{tree}");
 
+    // More values than a sample has: most of those in it are seen once.
+    let clerks: Vec<String> = (0..COUNT / 2).map(|_| format!("Clerk#{:09}", random.random_range(0..1000))).collect();
+    let (tree, encoded) = choose(&Values::Bytes(BinaryViewArray::from_iter_values(clerks)));
+    assert_eq!((tree.encoding, tree.children[0].encoding), (EncodingId::Dictionary, EncodingId::Frame), "{tree}");
+    assert!(encoded.size() < COUNT / 2 * 10 / 8 + 6000, "{}", encoded.size());
+
     let few: Vec<&str> = (0..COUNT).map(|_| words[random.random_range(0..10)]).collect();
     let (tree, encoded) = choose(&Values::Bytes(BinaryViewArray::from_iter_values(few)));
     assert_eq!((tree.encoding, tree.children[0].encoding), (EncodingId::Dictionary, EncodingId::Frame), "{tree}");
