@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array};
-use arrow::buffer::NullBuffer;
+use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 
@@ -115,6 +115,8 @@ pub enum Answer {
     Fetched(Vec<Bytes>),
     /// Which zones of the last [`Step::Prune`] to read: `true` keeps a zone. Null is read as `true`.
     Keep(BooleanArray),
+    /// The stripes of the last [`Step::Prune`] of stripes to read, by their index in it, in the order to read them.
+    Visit(Vec<usize>),
 }
 
 /// The scan's part of the conversation.
@@ -172,6 +174,10 @@ pub trait Morsel: Send + fmt::Debug {
 
     /// Columns of the scan, by their positions in it, for some of the rows that were taken last. Any column may be read any number of times.
     fn read(&self, columns: &[usize], rows: &Rows) -> Result<Vec<ArrayRef>>;
+
+    /// One column, of those of some of the rows that were taken last that have a bit in `keep`, which has one for each. `None` where a column can
+    /// only be read as a whole.
+    fn read_kept(&self, column: usize, rows: &Rows, keep: &BooleanBuffer) -> Result<Option<ArrayRef>>;
 
     /// One column, of some of the rows that were taken last, as codes of the few values that are stored for them: no more than `most` in each
     /// part. `None` where they are not stored so.

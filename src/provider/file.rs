@@ -10,9 +10,9 @@ use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::error::Result;
 use datafusion::execution::cache::cache_manager::CacheManager;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::projection::{ProjectionExprs, Projector};
+use datafusion::physical_expr::{LexOrdering, PhysicalExpr};
 use datafusion::physical_expr_adapter::{PhysicalExprAdapterFactory, replace_columns_with_literals, rewrite::rewrite_input_file_name_in_projection};
 use datafusion::physical_optimizer::pruning::FilePruner;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
@@ -26,6 +26,7 @@ use super::metrics::FileMetrics;
 use super::options::FermionReadOptions;
 use super::prune::ZonePruner;
 use super::rows::RowCounter;
+use super::sort::StripeOrder;
 use crate::format::fermion::{FermionScan, ScanRequest};
 
 /// What is the same for all files of one partition of a scan.
@@ -40,6 +41,8 @@ pub(super) struct ScanContext {
     pub(super) expr_adapter: Option<Arc<dyn PhysicalExprAdapterFactory>>,
     pub(super) batch_rows: usize,
     pub(super) limit: Option<usize>,
+    /// Stripes are read in about this order.
+    pub(super) sort_order: Option<LexOrdering>,
     pub(super) partition: usize,
     pub(super) metrics: ExecutionPlanMetricsSet,
 }
@@ -135,6 +138,8 @@ impl PreparedFile {
             None => Vec::new(),
         };
         let rows = projected.uses_row_index.then(|| RowCounter::new(stripe_rows(&open.meta, range.as_ref())));
+        // Row numbers are counted in the order of the file.
+        let stripe_order = context.sort_order.as_ref().filter(|_| rows.is_none()).and_then(|order| StripeOrder::of(order, &schema));
         let request =
             ScanRequest { columns: projected.scan.file_columns, schema: projected.scan.schema, prune_columns, range, batch_rows: context.batch_rows };
         let unloaded = open.not_loaded(&reader, &columns_of(&request))?;
@@ -142,7 +147,21 @@ impl PreparedFile {
         let batch_rows = context.batch_rows;
         let rows_left = limit.map(|limit| u64::try_from(limit).unwrap_or(u64::MAX));
         let projector = Arc::new(projected.projector);
-        Ok(Some(FileScan { scan, open, unloaded, reader, metrics, pruner, zone_pruner, filter, batch_rows, projector, rows, rows_left }))
+        Ok(Some(FileScan {
+            scan,
+            open,
+            unloaded,
+            reader,
+            metrics,
+            pruner,
+            zone_pruner,
+            stripe_order,
+            filter,
+            batch_rows,
+            projector,
+            rows,
+            rows_left,
+        }))
     }
 }
 
@@ -157,6 +176,8 @@ pub(super) struct FileScan {
     /// Judges the whole file, for filters that become known while it is read.
     pub(super) pruner: Option<FilePruner>,
     pub(super) zone_pruner: Option<ZonePruner>,
+    /// The order of stripes, if it is not that of the file.
+    pub(super) stripe_order: Option<StripeOrder>,
     pub(super) filter: Option<Arc<RowFilter>>,
     pub(super) batch_rows: usize,
     pub(super) projector: Arc<BatchProjector>,

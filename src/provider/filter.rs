@@ -13,18 +13,21 @@ use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::expressions::{InListExpr, Literal};
 use datafusion::physical_expr::{DynamicFilterTracking, PhysicalExpr, split_conjunction};
 use datafusion::physical_expr_common::physical_expr::{is_volatile, snapshot_generation, snapshot_physical_expr};
-use datafusion::physical_plan::joins::HashTableLookupExpr;
 
 use super::adapt::adapt;
 use super::fallible::can_fail;
 use super::file::{ScanContext, is_never_true};
 use super::metrics::FileMetrics;
 use super::selection::{Fault, Selection};
+use super::weaken::{has_lookup, weakened};
 use crate::format::rows::Rows;
 use crate::format::scan::{Coded, CodedPart, Morsel};
 
 /// A conjunct is evaluated once for each value when rows are at least so many times as many.
 const VALUES_PART: usize = 2;
+
+/// After so many rows it shows whether an optional conjunct is worth asking.
+const TRIAL_ROWS: usize = 4096;
 
 /// A part of the predicate that every row has to pass.
 #[derive(Debug)]
@@ -136,6 +139,23 @@ struct Current {
     generation: u64,
     /// `None` if the morsel does without it.
     expr: Option<Arc<dyn PhysicalExpr>>,
+    has_lookup: bool,
+    /// Rows that it has been asked about, and those of them that passed.
+    asked: usize,
+    passed: usize,
+}
+
+impl Current {
+    fn new(conjunct: &Conjunct, generation: u64) -> Self {
+        let expr = useful_snapshot(conjunct);
+        Self { generation, has_lookup: expr.as_ref().is_some_and(has_lookup), expr, asked: 0, passed: 0 }
+    }
+
+    /// Whether it has dropped enough rows so far: to look a row up costs about what the join saves that does not have to.
+    fn pays(&self) -> bool {
+        let most = if self.has_lookup { self.asked / 4 } else { self.asked / 8 * 7 };
+        self.asked < TRIAL_ROWS || self.passed <= most
+    }
 }
 
 /// A conjunct to ask about rows.
@@ -171,10 +191,15 @@ impl MorselFilter {
             }
             let Some(question) = self.question(index, conjunct) else { continue };
             let keep = match self.keep_by_value(&question, &selection, morsel)? {
-                Some(keep) => keep,
+                Some(keep) => selection.in_batch(keep)?,
                 None => self.keep_by_row(&question, &mut selection, morsel)?,
             };
+            let before = selection.count;
             selection.narrow(&keep, |position| filter.is_needed_after(index, position))?;
+            if let Some(current) = &mut self.current[index] {
+                current.asked += before;
+                current.passed += selection.count;
+            }
         }
         self.metrics.pushdown_rows_matched.add(selection.count);
         self.metrics.pushdown_rows_pruned.add(rows.len() - selection.count);
@@ -191,8 +216,8 @@ impl MorselFilter {
         // Asked for before the snapshot, so that what changes in between is seen the next time.
         let generation = snapshot_generation(&conjunct.expr);
         let known = self.current[index].take().filter(|current| current.generation == generation);
-        let current = known.unwrap_or_else(|| Current { generation, expr: useful_snapshot(conjunct) });
-        let expr = self.current[index].insert(current).expr.clone()?;
+        let current = self.current[index].insert(known.unwrap_or_else(|| Current::new(conjunct, generation)));
+        let expr = current.expr.clone().filter(|_| current.pays())?;
         Some(Question { index, generation, conjunct, expr })
     }
 
@@ -246,17 +271,15 @@ fn evaluate_column(question: &Question<'_>, values: ArrayRef) -> Result<BooleanB
     rows_that_pass(question.expr.evaluate(&batch)?, batch.num_rows())
 }
 
-/// What an optional conjunct says now; `None` if it is better not asked about rows.
-///
-/// A join that looks rows up in its own table does just that next: asking first costs as much as it saves. And a set of floats tells -0.0 from
-/// 0.0, which the join takes for equal.
+/// What an optional conjunct says now; `None` if it is better not asked about rows: a set of floats tells -0.0 from 0.0, which a join takes for equal.
 fn useful_snapshot(conjunct: &Conjunct) -> Option<Arc<dyn PhysicalExpr>> {
-    let now = snapshot_physical_expr(Arc::clone(&conjunct.expr)).ok().filter(|now| !is_always_true(now))?;
-    let is_worse_than_none = |expr: &Arc<dyn PhysicalExpr>| {
+    let now = snapshot_physical_expr(Arc::clone(&conjunct.expr)).ok()?;
+    let now = weakened(&now, &conjunct.schema);
+    let is_set_of_floats = |expr: &Arc<dyn PhysicalExpr>| {
         let of_floats = |set: &InListExpr| set.expr().data_type(&conjunct.schema).is_ok_and(|of| has_floats(&of));
-        Ok(expr.downcast_ref::<HashTableLookupExpr>().is_some() || expr.downcast_ref::<InListExpr>().is_some_and(of_floats))
+        Ok(expr.downcast_ref::<InListExpr>().is_some_and(of_floats))
     };
-    let is_useful = now.exists(is_worse_than_none).is_ok_and(|is_worse| !is_worse);
+    let is_useful = !is_always_true(&now) && now.exists(is_set_of_floats).is_ok_and(|is_worse| !is_worse);
     is_useful.then_some(now)
 }
 

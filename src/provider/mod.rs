@@ -46,6 +46,8 @@ mod sort;
 mod source;
 mod stats;
 mod table;
+mod weaken;
+mod zone_set;
 
 pub use error::FileError;
 pub use format::{FermionFormat, FermionFormatFactory};

@@ -1,7 +1,8 @@
 //! The loop over a file's [`Scan`]: fetches become IO futures, prunings are answered, loaded rows become morsels.
 //!
 //! A stripe is a morsel. As soon as one is loaded, the fetch of the next is started, and runs while the first is decoded; not more than one is
-//! ahead, so memory is two stripes per partition. Stripes follow each other in a chain, so rows come in the order of the file.
+//! ahead, so memory is two stripes per partition. Stripes follow each other in a chain, so rows come in the order of the file, but where a `LIMIT`
+//! of another order is looking for its rows.
 //!
 //! This is the only file that knows DataFusion's morsel API, which is marked as experimental.
 
@@ -20,7 +21,7 @@ use super::cache::OpenFile;
 use super::decode::{BatchDecoder, FilteredOutput};
 use super::file::{FileScan, PreparedFile, ScanContext};
 use super::filter::MorselFilter;
-use crate::format::scan::{self, Answer, Fetch, Scan, Step, Zones};
+use crate::format::scan::{self, Answer, Fetch, Level, Scan, Step, Zones};
 
 /// Makes morsels of the files of one partition.
 #[derive(Debug)]
@@ -98,7 +99,7 @@ fn advance(mut file: Box<FileScan>, mut answer: Answer) -> Result<Option<MorselP
         let step = file.scan.step(answer).map_err(|error| file.reader.fault(error))?;
         answer = match step {
             Step::Fetch(fetches) => return Ok(Some(MorselPlan::new().with_morsels(morsels).with_pending_planner(fetch(file, fetches)))),
-            Step::Prune(zones) => Answer::Keep(file.keep(&zones)?),
+            Step::Prune(zones) => file.keep(&zones)?,
             Step::Decode(morsel) => {
                 morsels.push(Box::new(file.morsel(morsel)?));
                 if file.is_done()? {
@@ -141,7 +142,7 @@ impl FileScan {
         Ok(pruned)
     }
 
-    fn keep(&mut self, zones: &Zones) -> Result<BooleanArray> {
+    fn keep(&mut self, zones: &Zones) -> Result<Answer> {
         let keep = match (&mut self.zone_pruner, self.rows_left) {
             (Some(pruner), _) => pruner.keep(zones),
             (None, Some(rows)) => until(zones, rows),
@@ -150,7 +151,8 @@ impl FileScan {
         if let Some(rows) = &mut self.rows {
             rows.keep(zones, &keep)?;
         }
-        Ok(keep)
+        let order = self.stripe_order.as_ref().filter(|_| zones.level == Level::Stripe);
+        Ok(order.and_then(|order| order.visit(zones, &keep)).map_or(Answer::Keep(keep), Answer::Visit))
     }
 
     fn morsel(&mut self, morsel: Box<dyn scan::Morsel>) -> Result<DecodeMorsel> {
@@ -198,7 +200,6 @@ impl Morsel for DecodeMorsel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::scan::Level;
     use arrow::array::UInt64Array;
 
     #[test]

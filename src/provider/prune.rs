@@ -7,11 +7,14 @@ use arrow::array::{ArrayRef, BooleanArray};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::pruning::PruningStatistics;
 use datafusion::common::{Column, ScalarValue};
-use datafusion::physical_expr::{DynamicFilterTracking, PhysicalExpr};
+use datafusion::physical_expr::{DynamicFilterTracking, PhysicalExpr, conjunction, split_conjunction};
+use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
 use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
 use datafusion::physical_plan::metrics::{Count, PruningMetrics};
 
 use super::metrics::FileMetrics;
+use super::weaken::{set_of, weakened};
+use super::zone_set::ZoneSet;
 use crate::format::scan::{Level, ZoneColumn, Zones};
 
 /// A predicate on statistics, or `None` if statistics can say nothing about the predicate.
@@ -38,8 +41,37 @@ pub(super) struct ZonePruner {
     file_columns: Vec<usize>,
     max_in_list_size: usize,
     tracking: DynamicFilterTracking,
-    current: Option<Arc<PruningPredicate>>,
+    current: Pruning,
     metrics: FileMetrics,
+}
+
+/// A predicate as it was at one time, as far as statistics can judge it.
+#[derive(Debug, Default)]
+struct Pruning {
+    predicate: Option<Arc<PruningPredicate>>,
+    /// IN lists: [`PruningPredicate`] takes a list value by value, and a long one not at all.
+    sets: Vec<ZoneSet>,
+}
+
+impl Pruning {
+    fn of(predicate: &Arc<dyn PhysicalExpr>, schema: &SchemaRef, max_in_list_size: usize, errors: &Count) -> Self {
+        let Ok(now) = snapshot_physical_expr(Arc::clone(predicate)) else {
+            errors.add(1);
+            return Self::default();
+        };
+        let (mut sets, mut others) = (Vec::new(), Vec::new());
+        for conjunct in split_conjunction(&weakened(&now, schema)) {
+            match set_of(conjunct).and_then(|list| ZoneSet::of(list, schema)) {
+                Some(set) => sets.push(set),
+                None => others.push(Arc::clone(conjunct)),
+            }
+        }
+        Self { predicate: pruning_predicate(&conjunction(others), schema, max_in_list_size, errors), sets }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.predicate.is_none() && self.sets.is_empty()
+    }
 }
 
 impl ZonePruner {
@@ -53,9 +85,9 @@ impl ZonePruner {
     ) -> Option<Self> {
         // Before the predicate is built, so that no change is missed in between.
         let tracking = DynamicFilterTracking::classify(&predicate);
-        let current = pruning_predicate(&predicate, &schema, max_in_list_size, &metrics.predicate_creation_errors);
+        let current = Pruning::of(&predicate, &schema, max_in_list_size, &metrics.predicate_creation_errors);
         let may_change = matches!(tracking, DynamicFilterTracking::Watching(_));
-        (current.is_some() || may_change).then_some(Self { predicate, schema, file_columns, max_in_list_size, tracking, current, metrics })
+        (!current.is_empty() || may_change).then_some(Self { predicate, schema, file_columns, max_in_list_size, tracking, current, metrics })
     }
 
     /// Columns of the file whose statistics are needed.
@@ -67,18 +99,29 @@ impl ZonePruner {
     pub(super) fn keep(&mut self, zones: &Zones) -> BooleanArray {
         let timer = self.metrics.statistics_eval_time.timer();
         if self.tracking.watcher().is_some_and(|tracker| tracker.changed()) {
-            self.current = pruning_predicate(&self.predicate, &self.schema, self.max_in_list_size, &self.metrics.predicate_creation_errors);
+            self.current = Pruning::of(&self.predicate, &self.schema, self.max_in_list_size, &self.metrics.predicate_creation_errors);
         }
-        let keep = match &self.current {
+        let mut keep = match &self.current.predicate {
             Some(predicate) => predicate.prune(&ZoneStatistics { zones, pruner: self }).unwrap_or_else(|_| {
                 self.metrics.predicate_evaluation_errors.add(1);
                 vec![true; zone_count(zones)]
             }),
             None => vec![true; zone_count(zones)],
         };
+        for set in &self.current.sets {
+            if let Some(column) = self.zones_of(&set.column, zones) {
+                set.prune(column, &mut keep);
+            }
+        }
         drop(timer);
         count(self.metric(zones.level), &keep);
         BooleanArray::from(keep)
+    }
+
+    /// What is known of a column of the schema.
+    fn zones_of<'a>(&self, column: &str, zones: &'a Zones) -> Option<&'a ZoneColumn> {
+        let file_column = self.file_columns.get(self.schema.index_of(column).ok()?)?;
+        zones.columns.iter().find(|zone| zone.column == *file_column)
     }
 
     fn metric(&self, level: Level) -> &PruningMetrics {
@@ -106,9 +149,7 @@ struct ZoneStatistics<'a> {
 
 impl ZoneStatistics<'_> {
     fn column(&self, column: &Column) -> Option<&ZoneColumn> {
-        let position = self.pruner.schema.index_of(column.name()).ok()?;
-        let file_column = self.pruner.file_columns.get(position)?;
-        self.zones.columns.iter().find(|zone| zone.column == *file_column)
+        self.pruner.zones_of(column.name(), self.zones)
     }
 }
 
@@ -184,6 +225,16 @@ mod tests {
         assert_eq!(pruner.keep(&zones()), BooleanArray::from(vec![false, true, true]));
         assert_eq!((pruner.metrics.pages_pruned.pruned(), pruner.metrics.pages_pruned.matched()), (1, 2));
         assert_eq!((pruner.metrics.stripes_pruned.pruned(), pruner.metrics.stripes_pruned.matched()), (0, 0));
+    }
+
+    #[test]
+    fn a_choice_between_sets_prunes_by_all_of_them() {
+        let set = |values: &[i32]| expressions::in_list(column(), values.iter().map(|value| lit(*value)).collect(), &false, &schema()).unwrap();
+        let by = expressions::is_null(column()).unwrap();
+        let choice = |values: &[i32]| expressions::case(None, vec![(Arc::clone(&by), set(&[1000]))], Some(set(values))).unwrap();
+        let keep = |values: &[i32]| pruner(choice(values)).unwrap().keep(&zones());
+        assert_eq!(keep(&(5..500).map(|value| value * 3).collect::<Vec<_>>()), BooleanArray::from(vec![false, true, true]));
+        assert_eq!(keep(&[4]), BooleanArray::from(vec![true, false, true]));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow::array::cast::AsArray;
 use arrow::array::{ArrayRef, BooleanArray, BooleanBufferBuilder, RecordBatch, RecordBatchOptions};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::{FilterBuilder, FilterPredicate};
@@ -66,6 +67,7 @@ struct Sparse {
     keep: BooleanBuffer,
     /// What has to be read to have them all, and what to take of that.
     blocks: Rows,
+    bits: BooleanBuffer,
     in_blocks: FilterPredicate,
 }
 
@@ -79,10 +81,18 @@ impl Selection {
         self.mask.clone().map(BooleanArray::from)
     }
 
-    /// The rows of [`Self::batch`], if this column has not been read of them and they are all that were taken.
+    /// The rows of which a column would have to be read, if it has not been.
     pub(super) fn unread(&self, position: usize) -> Option<&Rows> {
         let is_held = self.held.get(position).is_some_and(Option::is_some);
-        (self.sparse.is_none() && !is_held).then_some(&self.rows)
+        (!is_held).then(|| self.sparse.as_ref().map_or(&self.rows, |sparse| &sparse.blocks))
+    }
+
+    /// Out of a bit for each of [`Self::unread`], those of the rows of [`Self::batch`].
+    pub(super) fn in_batch(&self, keep: BooleanBuffer) -> Result<BooleanBuffer, Fault> {
+        match &self.sparse {
+            None => Ok(keep),
+            Some(sparse) => Ok(sparse.in_blocks.filter(&BooleanArray::from(keep))?.as_boolean().values().clone()),
+        }
     }
 
     fn column(&mut self, morsel: &dyn Morsel, position: usize) -> Result<ArrayRef, Fault> {
@@ -92,7 +102,10 @@ impl Selection {
         let read = |rows: &Rows| morsel.read(&[position], rows)?.pop().ok_or_else(|| format::Error::invalid_argument("a column was not read"));
         let array = match &self.sparse {
             None => read(&self.rows)?,
-            Some(sparse) => kept(&sparse.in_blocks, &read(&sparse.blocks)?)?,
+            Some(sparse) => match morsel.read_kept(position, &sparse.blocks, &sparse.bits)? {
+                Some(array) => array,
+                None => kept(&sparse.in_blocks, &read(&sparse.blocks)?)?,
+            },
         };
         if let Some(held) = self.held.get_mut(position) {
             *held = Some(Arc::clone(&array));
@@ -143,7 +156,7 @@ impl Selection {
             Some(sparse) => among(&sparse.keep, mask),
         };
         let (blocks, bits) = self.rows.blocks_with(&keep);
-        self.sparse = Some(Sparse { count: self.count, keep, blocks, in_blocks: predicate(&bits) });
+        self.sparse = Some(Sparse { count: self.count, keep, blocks, in_blocks: predicate(&bits), bits });
         Ok(())
     }
 }

@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use arrow::array::BooleanArray;
+use arrow::compute::{SortOptions, sort_to_indices};
 use arrow::datatypes::Schema;
 use datafusion::common::ScalarValue;
 use datafusion::datasource::listing::PartitionedFile;
@@ -9,18 +11,20 @@ use datafusion::error::Result;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, PhysicalSortExpr};
 
+use crate::format::scan::Zones;
+
 /// What a scan does about a wanted order.
 #[derive(Debug, PartialEq)]
 pub(super) enum Verdict {
     /// Rows come in that order as it is.
     Sorted,
-    /// Files can be read in about that order, which lets a `LIMIT` above find its rows early.
+    /// Files and stripes can be read in about that order, which lets a `LIMIT` above find its rows early.
     Reorder(LexOrdering),
     /// Nothing.
     Leave,
 }
 
-/// Judges as DataFusion's Parquet source does, but for reading backwards, which Fermion does not do.
+/// Judges as DataFusion's Parquet source does, but for reading rows backwards, which Fermion does not do.
 pub(super) fn judge(order: &[PhysicalSortExpr], properties: &EquivalenceProperties, file_schema: &Schema) -> Result<Verdict> {
     let Some(wanted) = LexOrdering::new(order.iter().cloned()) else {
         return Ok(Verdict::Leave);
@@ -50,6 +54,32 @@ pub(super) fn reorder(mut files: Vec<PartitionedFile>, order: &LexOrdering, tabl
     files
 }
 
+/// In which order stripes come that a `LIMIT` above finds its rows in early.
+#[derive(Debug)]
+pub(super) struct StripeOrder {
+    /// The column of the file that rows are wanted in the order of.
+    column: usize,
+    descending: bool,
+}
+
+impl StripeOrder {
+    /// By the leading column of `order`, if the file has it.
+    pub(super) fn of(order: &LexOrdering, file: &Schema) -> Option<Self> {
+        let first = order.first();
+        let column = file.index_of(first.expr.downcast_ref::<Column>()?.name()).ok()?;
+        Some(Self { column, descending: first.options.descending })
+    }
+
+    /// The stripes to read, those with the first values first; `None` if nothing is known of their values.
+    pub(super) fn visit(&self, stripes: &Zones, keep: &BooleanArray) -> Option<Vec<usize>> {
+        let column = stripes.columns.iter().find(|zone| zone.column == self.column)?;
+        let bounds = if self.descending { &column.max } else { &column.min };
+        let options = SortOptions { descending: self.descending, nulls_first: false };
+        let sorted = sort_to_indices(bounds, Some(options), None).ok()?;
+        Some(sorted.values().iter().map(|index| *index as usize).filter(|index| keep.value(*index)).collect())
+    }
+}
+
 fn least(file: &PartitionedFile, column: usize) -> Option<&ScalarValue> {
     file.statistics.as_ref()?.column_statistics.get(column)?.min_value.get_value()
 }
@@ -69,10 +99,12 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    use arrow::compute::SortOptions;
+    use arrow::array::{Int32Array, UInt64Array};
     use arrow::datatypes::{DataType, Field};
     use datafusion::common::stats::Precision;
     use datafusion::common::{ColumnStatistics, Statistics};
+
+    use crate::format::scan::{Level, ZoneColumn};
 
     fn schema() -> Arc<Schema> {
         Arc::new(Schema::new(vec![Field::new("a", DataType::Int32, true), Field::new("b", DataType::Int32, true)]))
@@ -93,6 +125,29 @@ mod tests {
         assert_eq!(judge(&descending), Verdict::Reorder(LexOrdering::new(descending.clone()).unwrap()));
         assert_eq!(judge(&[by("not stored", 2, false)]), Verdict::Leave);
         assert_eq!(judge(&[]), Verdict::Leave);
+    }
+
+    #[test]
+    fn stripes_come_by_their_first_values_and_unknown_ones_last() {
+        let zones = Zones {
+            level: Level::Stripe,
+            row_counts: UInt64Array::from(vec![10; 4]),
+            columns: vec![ZoneColumn {
+                column: 1,
+                min: Arc::new(Int32Array::from(vec![Some(5), None, Some(1), Some(3)])),
+                max: Arc::new(Int32Array::from(vec![Some(6), None, Some(9), Some(4)])),
+                null_counts: UInt64Array::from(vec![0; 4]),
+            }],
+        };
+        let visit = |name, descending, keep: [bool; 4]| {
+            let order = StripeOrder::of(&LexOrdering::new([by(name, 0, descending)]).unwrap(), &schema())?;
+            order.visit(&zones, &BooleanArray::from(keep.to_vec()))
+        };
+        assert_eq!(visit("b", false, [true; 4]), Some(vec![2, 3, 0, 1]));
+        assert_eq!(visit("b", true, [true; 4]), Some(vec![2, 0, 3, 1]));
+        assert_eq!(visit("b", true, [true, true, false, true]), Some(vec![0, 3, 1]));
+        assert_eq!(visit("a", true, [true; 4]), None);
+        assert_eq!(visit("c", true, [true; 4]), None);
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub struct FermionSource {
     batch_size: Option<usize>,
     options: FermionReadOptions,
     caches: Option<Arc<CacheManager>>,
-    /// Files are read in the order of this, as far as statistics say.
+    /// Files and stripes are read in the order of this, as far as statistics say.
     sort_order: Option<LexOrdering>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -138,6 +138,8 @@ impl FileSource for FermionSource {
             expr_adapter: config.expr_adapter_factory.clone(),
             batch_rows: self.batch_size.ok_or_else(|| internal_datafusion_err!("FermionSource has no batch size"))?,
             limit: config.limit,
+            // Where the rows' order is promised, they come in that of the file.
+            sort_order: self.sort_order.clone().filter(|_| config.output_ordering.is_empty()),
             partition,
             metrics: self.metrics.clone(),
         };

@@ -4,12 +4,13 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::OnceLock;
 
+use arrow::buffer::BooleanBuffer;
 use bytes::Bytes;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::buffer::{EncodedBuffer, StoredBuffer, ZSTD};
-use super::{Decode, Decoded, EncodingId, Output, PType};
+use super::{BLOCK, Decode, Decoded, EncodingId, Output, PType};
 use crate::format::wire::{ceil8, pad8, read, read_slice};
 use crate::format::{Error, Result};
 
@@ -190,6 +191,24 @@ impl Node {
             return Err(Error::invalid_argument(format!("{} values into an output of {}", self.ptype.name(), out.ptype().name())));
         }
         if range.is_empty() { Ok(()) } else { self.decoder.decode(range, out) }
+    }
+
+    /// Appends those values of a range that have a bit in `keep`. What is not kept never leaves the nearest cache.
+    pub(crate) fn decode_kept(&self, range: Range<usize>, keep: &BooleanBuffer, out: &mut Output) -> Result<()> {
+        if keep.len() != range.len() {
+            return Err(Error::invalid_argument(format!("{} bits for values {range:?}", keep.len())));
+        }
+        let mut at = range.start;
+        while at < range.end {
+            let end = range.end.min((at / BLOCK + 1) * BLOCK);
+            let bits = keep.slice(at - range.start, end - at);
+            if bits.set_indices().next().is_some() {
+                self.decode(at..end, out)?;
+                out.keep_last(&bits)?;
+            }
+            at = end;
+        }
+        Ok(())
     }
 
     /// Appends a code for each value of a range that is not empty, and gives the values that the codes stand for, if it is stored as codes of no

@@ -314,6 +314,28 @@ impl Output {
         <[T]>::mut_from_bytes(&mut bytes.as_slice_mut()[start..]).map_err(|_| mixed_up())
     }
 
+    /// Of the last values, leaves those that have a bit; there is one for each of them.
+    pub(super) fn keep_last(&mut self, keep: &BooleanBuffer) -> Result<()> {
+        let start = self.len().checked_sub(keep.len()).ok_or_else(mixed_up)?;
+        match &mut self.store {
+            Store::Bool(bits) => {
+                let kept: Vec<bool> = keep.set_indices().map(|index| bits.get_bit(start + index)).collect();
+                bits.truncate(start);
+                bits.append_slice(&kept);
+            }
+            Store::Fixed { bytes, width } => with_word!(*width, T => {
+                let words = <[T]>::mut_from_bytes(bytes.as_slice_mut()).map_err(|_| mixed_up())?;
+                let kept = keep_words(&mut words[start..], keep);
+                bytes.truncate((start + kept) * *width);
+            }),
+            Store::Views { views, .. } => {
+                let kept = keep_words(&mut views[start..], keep);
+                views.truncate(start + kept);
+            }
+        }
+        Ok(())
+    }
+
     /// All words so far.
     pub(super) fn words<T: Word>(&self) -> Result<&[T]> {
         match &self.store {
@@ -344,6 +366,16 @@ impl Output {
     }
 }
 
+/// Moves the words that have a bit to the front, and says how many they are.
+fn keep_words<T: Copy>(words: &mut [T], keep: &BooleanBuffer) -> usize {
+    let mut kept = 0;
+    for index in keep.set_indices() {
+        words[kept] = words[index];
+        kept += 1;
+    }
+    kept
+}
+
 /// Trees are checked when they are opened so that types meet here; this is the guard behind that check.
 pub(super) fn mixed_up() -> Error {
     Error::invalid_file("a node's values are not of the type that its parent needs")
@@ -368,6 +400,26 @@ mod tests {
         let strings = Values::Bytes(BinaryViewArray::from_iter_values(["", "abc", "a string that is not inlined"]));
         assert_eq!((strings.len(), strings.raw_bytes()), (3, 3 + 28 + 12));
         assert_eq!(strings.slice(1, 1).raw_bytes(), 7);
+    }
+
+    #[test]
+    fn what_is_not_kept_is_gone() {
+        let keep = BooleanBuffer::from(vec![false, true, false, true, true]);
+        let mut out = Output::new(PType::I32, 0);
+        out.grow::<u32>(7).unwrap().copy_from_slice(&[0, 1, 2, 3, 4, 5, 6]);
+        out.keep_last(&keep).unwrap();
+        assert_eq!(out.words::<u32>().unwrap(), [0, 1, 3, 5, 6]);
+        assert!(out.keep_last(&BooleanBuffer::new_set(6)).is_err());
+        let mut out = Output::new(PType::Bool, 0);
+        out.bits().unwrap().append_slice(&[true, false, true, true, false, false, true]);
+        out.keep_last(&keep).unwrap();
+        let Decoded::Bool(bits) = out.finish() else { panic!("bits") };
+        assert_eq!(bits.iter().collect::<Vec<_>>(), [true, false, true, false, true]);
+        let mut out = Output::new(PType::Bytes, 0);
+        out.views(&[]).unwrap().0.extend([10, 11, 12, 13, 14, 15]);
+        out.keep_last(&keep).unwrap();
+        let Decoded::Views { views, .. } = out.finish() else { panic!("views") };
+        assert_eq!(views[..], [10, 12, 14, 15]);
     }
 
     #[test]

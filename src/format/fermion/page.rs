@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use arrow::buffer::BooleanBuffer;
 use bytes::Bytes;
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -130,6 +131,11 @@ impl Page {
     /// Appends the values of a range to `out`. The cost follows the range.
     pub fn decode(&self, range: Range<usize>, out: &mut Output) -> Result<()> {
         self.root.decode(range, out)
+    }
+
+    /// Appends those values of a range that have a bit in `keep`.
+    pub fn decode_kept(&self, range: Range<usize>, keep: &BooleanBuffer, out: &mut Output) -> Result<()> {
+        self.root.decode_kept(range, keep, out)
     }
 
     /// Appends a code for each value of a range that is not empty, and gives the values that the codes stand for; `None` where the page is not

@@ -3,8 +3,10 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::ops::Range;
 
-use arrow::array::ArrayRef;
-use arrow::buffer::NullBuffer;
+use arrow::array::cast::AsArray;
+use arrow::array::{ArrayRef, BooleanArray};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::compute::filter;
 use arrow::datatypes::{DataType, FieldRef};
 use bytes::Bytes;
 
@@ -15,6 +17,7 @@ use crate::format::array::{
 use crate::format::codec::{Decoded, Output, PType};
 use crate::format::error::{Error, Result};
 use crate::format::fermion::page::{Page, PageExpect, PageHeader};
+use crate::format::rows::BLOCK;
 use crate::format::scan::{Coded, CodedPart, Section};
 
 /// What it costs to evaluate something about the values of a page, whatever they are, in values.
@@ -82,6 +85,34 @@ impl LoadedColumn {
         read.map_err(|error| error.in_section(Section::Data).in_column(&self.name))
     }
 
+    /// Those of the rows of these ranges that have a bit in `keep`; `None` where columns of this type have to be read as a whole.
+    pub(super) fn read_kept(&self, ranges: &Ranges, keep: &BooleanBuffer) -> Result<Option<ArrayRef>> {
+        let Some(ptype) = self.leaf() else { return Ok(None) };
+        self.kept_leaf(ptype, ranges, keep).map_err(|error| error.in_section(Section::Data).in_column(&self.name))
+    }
+
+    fn kept_leaf(&self, ptype: PType, ranges: &Ranges, keep: &BooleanBuffer) -> Result<Option<ArrayRef>> {
+        let LoadedStream::Pages(pages) = self.stream(LEAF_DATA)? else { return Ok(None) };
+        let count = keep.count_set_bits();
+        let mut out = Output::new(ptype, count.saturating_add(BLOCK));
+        let mut bit = 0;
+        let expect = self.expect(ptype, is_text(&self.out_type), 0);
+        for piece in pages.pieces(ranges) {
+            let (page, local) = piece?;
+            let bits = keep.slice(bit, local.len());
+            bit += local.len();
+            page.open(&expect).and_then(|page| page.decode_kept(local, &bits, &mut out)).map_err(|error| error.at(page.offset))?;
+        }
+        let nulls = self.validity(LEAF_VALIDITY, ranges)?.map(|nulls| kept_bits(nulls.inner(), keep)).transpose()?;
+        leaf_array(&self.out_type, out.finish(), nulls.map(NullBuffer::new), count).map(Some)
+    }
+
+    /// How values lie, where they are one per row.
+    fn leaf(&self) -> Option<PType> {
+        let is_leaf = self.streams.is_some() && (self.file_type == self.out_type || same_family(&self.file_type, &self.out_type));
+        leaf_ptype(&self.out_type).filter(|_| is_leaf)
+    }
+
     /// Forgets what has been decompressed of pages that no row needs any more: those behind the rows that were read are the ones to come.
     pub(super) fn release(&mut self) {
         for stream in self.streams.iter_mut().flatten() {
@@ -102,8 +133,7 @@ impl LoadedColumn {
 
     /// The rows of these ranges as codes of values, if that is how they are stored and those are no more than `most`; a page counts as some too.
     pub(super) fn coded(&self, ranges: &Ranges, most: usize) -> Result<Option<Coded>> {
-        let is_leaf = self.streams.is_some() && (self.file_type == self.out_type || same_family(&self.file_type, &self.out_type));
-        let Some(ptype) = leaf_ptype(&self.out_type).filter(|_| is_leaf) else { return Ok(None) };
+        let Some(ptype) = self.leaf() else { return Ok(None) };
         self.coded_leaf(ptype, ranges, most).map_err(|error| error.in_section(Section::Data).in_column(&self.name))
     }
 
@@ -209,6 +239,12 @@ impl LoadedPages {
         }
         self.open_from.set(self.open_from.get().max(end));
     }
+}
+
+/// The bits of those that are kept.
+fn kept_bits(bits: &BooleanBuffer, keep: &BooleanBuffer) -> Result<BooleanBuffer> {
+    let kept = filter(&BooleanArray::from(bits.clone()), &BooleanArray::from(keep.clone()))?;
+    Ok(kept.as_boolean().values().clone())
 }
 
 fn missing_rows(range: &Range<usize>, pages: &[LoadedPage]) -> Error {

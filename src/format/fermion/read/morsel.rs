@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use arrow::array::ArrayRef;
+use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::SchemaRef;
 
 use super::column::LoadedColumn;
@@ -48,6 +49,10 @@ impl Morsel for StripeMorsel {
 
     fn read(&self, columns: &[usize], rows: &Rows) -> Result<Vec<ArrayRef>> {
         columns.iter().map(|position| self.column(*position)?.read(rows.ranges())).collect()
+    }
+
+    fn read_kept(&self, column: usize, rows: &Rows, keep: &BooleanBuffer) -> Result<Option<ArrayRef>> {
+        self.column(column)?.read_kept(rows.ranges(), keep)
     }
 
     fn coded(&self, column: usize, rows: &Rows, most: usize) -> Result<Option<Coded>> {

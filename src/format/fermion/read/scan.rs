@@ -79,6 +79,7 @@ impl FermionScan {
             (State::LoadColumns(load), Answer::Next) => self.load_columns(load, Vec::new()),
             (State::LoadColumns(load), Answer::Fetched(bytes)) => self.load_columns(load, bytes),
             (State::PruneStripes, Answer::Keep(keep)) => self.keep_stripes(&keep),
+            (State::PruneStripes, Answer::Visit(indices)) => self.visit_stripes(&indices),
             (State::NextStripe, Answer::Next) => self.next_stripe(),
             (State::PrunePages { stripe, ranges }, Answer::Keep(keep)) => self.keep_pages(stripe, ranges, &keep),
             (State::FetchPages { plan, ranges }, Answer::Fetched(bytes)) => self.decode(plan, ranges, bytes),
@@ -105,6 +106,14 @@ impl FermionScan {
     fn keep_stripes(&mut self, keep: &BooleanArray) -> Result<Step> {
         let keep = kept(keep, self.stripes.len())?;
         self.stripes = self.stripes.iter().zip(keep).filter(|(_, keep)| *keep).map(|(stripe, _)| *stripe).collect();
+        self.next_stripe()
+    }
+
+    fn visit_stripes(&mut self, indices: &[usize]) -> Result<Step> {
+        let stripe = |index: &usize| self.stripes.get(*index).copied();
+        let stripes = indices.iter().map(stripe).collect::<Option<VecDeque<usize>>>();
+        let no_such = || Error::invalid_argument(format!("of {} stripes, {indices:?} are to be read", self.stripes.len()));
+        self.stripes = stripes.filter(|stripes| stripes.len() <= self.stripes.len()).ok_or_else(no_such)?;
         self.next_stripe()
     }
 

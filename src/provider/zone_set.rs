@@ -1,0 +1,91 @@
+//! Which zones may have a value of a set.
+
+use arrow::array::{Array, ArrayRef, make_comparator};
+use arrow::compute::{SortOptions, sort};
+use arrow::datatypes::Schema;
+use datafusion::common::ScalarValue;
+use datafusion::physical_expr::expressions::{Column, InListExpr, Literal};
+
+use crate::format::scan::ZoneColumn;
+
+/// The values of an IN list over a column, in order.
+#[derive(Debug)]
+pub(super) struct ZoneSet {
+    /// The column's name in the schema of the predicate.
+    pub(super) column: String,
+    values: ArrayRef,
+}
+
+impl ZoneSet {
+    /// `None` if the list is not of constants, or its order says nothing.
+    pub(super) fn of(list: &InListExpr, schema: &Schema) -> Option<Self> {
+        let column = list.expr().downcast_ref::<Column>()?;
+        let data_type = schema.field_with_name(column.name()).ok()?.data_type();
+        // IN tells -0.0 from 0.0 and bounds do not.
+        if data_type.is_floating() || data_type.is_nested() {
+            return None;
+        }
+        let values = list.list().iter().map(|value| value.downcast_ref::<Literal>().map(|literal| literal.value().clone()));
+        let values: Vec<ScalarValue> = values.collect::<Option<Vec<_>>>()?.into_iter().filter(|value| !value.is_null()).collect();
+        let values = sort(&ScalarValue::iter_to_array(values).ok()?, None).ok()?;
+        (values.data_type() == data_type).then(|| Self { column: column.name().to_owned(), values })
+    }
+
+    /// Forgets the zones whose bounds have no value of the set between them.
+    pub(super) fn prune(&self, zones: &ZoneColumn, keep: &mut [bool]) {
+        let compare = |bounds| make_comparator(&self.values, bounds, SortOptions::default()).ok();
+        let (Some(with_min), Some(with_max)) = (compare(&zones.min), compare(&zones.max)) else { return };
+        let slots: Vec<usize> = (0..self.values.len()).collect();
+        for (zone, keep) in keep.iter_mut().enumerate().filter(|(_, keep)| **keep) {
+            if zones.min.is_valid(zone) && zones.max.is_valid(zone) {
+                let first = slots.partition_point(|slot| with_min(*slot, zone).is_lt());
+                *keep = first < slots.len() && with_max(first, zone).is_le();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{Float64Array, Int32Array, StringViewArray, UInt64Array};
+    use arrow::datatypes::{DataType, Field};
+    use datafusion::physical_expr::PhysicalExpr;
+    use datafusion::physical_expr::expressions::{in_list, lit};
+
+    use super::*;
+
+    fn set(data_type: &DataType, values: Vec<Arc<dyn PhysicalExpr>>) -> Option<ZoneSet> {
+        let schema = Schema::new(vec![Field::new("a", data_type.clone(), true)]);
+        let list = in_list(Arc::new(Column::new("a", 0)), values, &false, &schema).unwrap();
+        ZoneSet::of(list.downcast_ref().unwrap(), &schema)
+    }
+
+    fn keep(set: &ZoneSet, min: ArrayRef, max: ArrayRef) -> Vec<bool> {
+        let mut keep = vec![true; min.len()];
+        let null_counts = UInt64Array::from(vec![0; min.len()]);
+        set.prune(&ZoneColumn { column: 0, min, max, null_counts }, &mut keep);
+        keep
+    }
+
+    #[test]
+    fn a_zone_is_kept_for_each_value_between_its_bounds_and_none_beside() {
+        let set = set(&DataType::Int32, vec![lit(70), lit(5), lit(ScalarValue::Int32(None)), lit(30), lit(5)]).unwrap();
+        let min = Int32Array::from(vec![Some(0), Some(5), Some(6), Some(30), Some(31), Some(71), None, Some(0), Some(-9)]);
+        let max = Int32Array::from(vec![Some(4), Some(5), Some(29), Some(30), Some(69), Some(99), Some(1), None, Some(99)]);
+        assert_eq!(keep(&set, Arc::new(min), Arc::new(max)), [false, true, false, true, false, false, true, true, true]);
+    }
+
+    #[test]
+    fn strings_have_an_order_and_floats_are_left_alone() {
+        let values = || vec![lit(ScalarValue::Utf8View(Some("b".into()))), lit(ScalarValue::Utf8View(Some("dd".into())))];
+        let set_of_strings = set(&DataType::Utf8View, values()).unwrap();
+        let strings = |values: [&str; 3]| -> ArrayRef { Arc::new(StringViewArray::from(values.to_vec())) };
+        assert_eq!(keep(&set_of_strings, strings(["a", "c", "c"]), strings(["az", "d", "e"])), [false, false, true]);
+        assert!(set(&DataType::Float64, vec![lit(0.0)]).is_none());
+        // Bounds of another type say nothing.
+        let floats: ArrayRef = Arc::new(Float64Array::from(vec![1.0]));
+        assert_eq!(keep(&set_of_strings, Arc::clone(&floats), floats), [true]);
+    }
+}
