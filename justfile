@@ -23,6 +23,10 @@ bless *ARGS:
 bench NAME *ARGS:
     cargo bench --bench {{NAME}} -- {{ARGS}}
 
+# Fermion beside Parquet, Vortex and tables in memory; needs libclang
+peers *ARGS:
+    cargo run --release --manifest-path benches/peers/Cargo.toml -- {{ARGS}}
+
 # TPC-H as Parquet and as Fermion, side by side
 demo *ARGS:
     cargo run --release -p fermion-cli -- demo {{ARGS}}

@@ -1,0 +1,150 @@
+//! The data: what it is made of, and the files of each format.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use std::{fs, io};
+
+use datafusion::datasource::{MemTable, TableProvider};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::prelude::{SessionConfig, SessionContext};
+
+use crate::session::context;
+use crate::side::{Files, Side};
+use crate::{data, hits, ladder, median};
+
+/// Tables that are made together.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Dataset {
+    /// The eight tables of TPC-H.
+    Tpch { scale: f64 },
+    /// ClickBench's table, or one like it.
+    Hits { rows: usize },
+    /// Rows for filters of known shares, in order and without.
+    Ladder { rows: usize },
+}
+
+/// Where a dataset's tables are.
+pub(crate) struct Tables {
+    dataset: Dataset,
+    dir: PathBuf,
+    /// Those in memory, once they are needed.
+    made: Vec<(&'static str, Arc<MemTable>)>,
+}
+
+/// The file of one table in one format, and how long it took to write, if it was.
+pub(crate) struct Written {
+    pub(crate) table: &'static str,
+    pub(crate) files: Files,
+    pub(crate) size: u64,
+    pub(crate) time: Option<Duration>,
+}
+
+impl Dataset {
+    fn names(&self) -> &'static [&'static str] {
+        match self {
+            Self::Tpch { .. } => &data::TABLES,
+            Self::Hits { .. } => &["hits"],
+            Self::Ladder { .. } => &["sorted", "shuffled"],
+        }
+    }
+
+    /// The name of its directory, so that data of different sizes can be kept side by side.
+    fn folder(&self) -> String {
+        match self {
+            Self::Tpch { scale } => format!("tpch-{scale}"),
+            Self::Hits { rows } => format!("hits-{rows}"),
+            Self::Ladder { rows } => format!("ladder-{rows}"),
+        }
+    }
+
+    fn make(&self, table: &str) -> Result<MemTable> {
+        match *self {
+            Self::Tpch { scale } => data::table(table, scale),
+            Self::Hits { rows } => hits::table(rows),
+            Self::Ladder { rows } => ladder::table(rows, table == "sorted"),
+        }
+    }
+}
+
+impl Tables {
+    pub(crate) fn new(dataset: Dataset, dir: &Path) -> Self {
+        Self { dataset, dir: dir.join(dataset.folder()), made: Vec::new() }
+    }
+
+    pub(crate) fn names(&self) -> &'static [&'static str] {
+        self.dataset.names()
+    }
+
+    pub(crate) fn path(&self, table: &str, files: Files) -> PathBuf {
+        self.dir.join(files.extension).join(format!("{table}.{}", files.extension))
+    }
+
+    /// A table in memory.
+    pub(crate) fn made(&self, table: &str) -> Result<Arc<dyn TableProvider>> {
+        let found = self.made.iter().find(|(name, _)| *name == table).map(|(_, made)| Arc::clone(made) as _);
+        found.ok_or_else(|| DataFusionError::Internal(format!("{table} was not made")))
+    }
+
+    /// Makes what the sides need: tables in memory, and files. A file that is there already is taken as it is, unless `writes` says how often to write all
+    /// of them.
+    pub(crate) async fn prepare(&mut self, sides: &[Side], writes: usize) -> Result<Vec<Written>> {
+        let mut formats: Vec<Files> = sides.iter().filter_map(|side| side.files).collect();
+        formats.dedup();
+        let mut written = Vec::new();
+        for table in self.names().iter().copied() {
+            let is_missing = |files: &Files| !self.path(table, *files).is_file();
+            let missing: Vec<Files> = formats.iter().copied().filter(|files| writes > 0 || is_missing(files)).collect();
+            let mut times = Vec::new();
+            if !missing.is_empty() || sides.iter().any(|side| side.files.is_none()) {
+                let start = Instant::now();
+                let made = Arc::new(self.dataset.make(table)?);
+                eprintln!("{table}: made in {:.1?}", start.elapsed());
+                times = self.write(table, &made, &missing, writes.max(1)).await?;
+                self.made.push((table, made));
+            }
+            for files in &formats {
+                let time = times.iter().find(|(format, _)| format == files).map(|(_, time)| *time);
+                let size = fs::metadata(self.path(table, *files))?.len();
+                eprintln!("{table}: {size} bytes of {}, {time:.1?}", files.stored_as);
+                written.push(Written { table, files: *files, size, time });
+            }
+            if sides.iter().all(|side| side.files.is_some()) {
+                self.made.clear();
+            }
+        }
+        Ok(written)
+    }
+
+    /// Lets go of what is in memory.
+    pub(crate) fn forget(&mut self) {
+        self.made.clear();
+    }
+
+    /// Writes a table in several formats, in turn, and gives the median time of each.
+    async fn write(&self, table: &str, made: &Arc<MemTable>, formats: &[Files], writes: usize) -> Result<Vec<(Files, Duration)>> {
+        let source = context(SessionConfig::new())?;
+        source.register_table(table, Arc::clone(made) as _)?;
+        let mut times: Vec<(Files, Vec<Duration>)> = formats.iter().map(|files| (*files, Vec::new())).collect();
+        for _ in 0..writes {
+            for (files, times) in &mut times {
+                times.push(copy(&source, table, &self.path(table, *files), *files).await?);
+            }
+        }
+        Ok(times.into_iter().map(|(files, times)| (files, median(times).unwrap_or_default())).collect())
+    }
+}
+
+async fn copy(source: &SessionContext, table: &str, path: &Path, files: Files) -> Result<Duration> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
+    let sql = format!("COPY {table} TO '{}' STORED AS {} {}", path.display(), files.stored_as, files.write_options);
+    let start = Instant::now();
+    source.sql(&sql).await?.collect().await?;
+    Ok(start.elapsed())
+}

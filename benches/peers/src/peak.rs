@@ -1,0 +1,41 @@
+//! How much memory a side needs.
+//!
+//! An allocator keeps what is freed, so a process that has run one side lends its memory to the next: each side gets a process of its own, which is this
+//! program again, runs every query of one section once, and says how far it grew beyond what it had with its tables open.
+
+use std::env;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::dataset::{Dataset, Tables};
+use crate::options::Options;
+use crate::session::Session;
+use crate::side::Side;
+use crate::suites::Section;
+use crate::{Result, memory};
+
+/// Has a process of its own measure one side, with files that are there.
+pub(crate) fn of(options: &Options, dir: &Path, side: &Side, section: &Section) -> Result<Option<u64>> {
+    let mut command = Command::new(env::current_exe()?);
+    command.args(["--peak", section.title, "--sides", side.name]);
+    command.args(["--scale", &options.scale.to_string(), "--rows", &options.rows.to_string()]);
+    command.arg("--dir").arg(dir);
+    if let Some(only) = &options.only {
+        command.args(["--only", only]);
+    }
+    let output = command.stderr(Stdio::null()).output()?;
+    Ok(String::from_utf8(output.stdout)?.trim().parse().ok())
+}
+
+/// What that process does.
+pub(crate) async fn measure(side: Side, dataset: Dataset, section: &Section, dir: &Path, partitions: usize) -> Result<Option<u64>> {
+    let mut tables = Tables::new(dataset, dir);
+    tables.prepare(&[side], 0).await?;
+    let session = Session::open(side, &tables, partitions).await?;
+    let before = memory::reset_peak();
+    for case in &section.cases {
+        // One that fails was reported by the process that started this one.
+        let _ = session.run(&case.query).await;
+    }
+    Ok(memory::peak().zip(before).map(|(peak, before)| peak.saturating_sub(before)))
+}

@@ -1,0 +1,110 @@
+//! A session of one side, with a dataset's tables in it, and what running a query in it costs.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow::array::RecordBatch;
+use datafusion::datasource::MemTable;
+use datafusion::datasource::file_format::FileFormatFactory;
+use datafusion::datasource::provider::DefaultTableFactory;
+use datafusion::error::Result;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::physical_plan::collect;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use futures::TryStreamExt;
+use vortex_datafusion::VortexFormatFactory;
+
+use crate::dataset::Tables;
+use crate::fingerprint::Fingerprint;
+use crate::queries::Query;
+use crate::side::Side;
+use crate::store::{CountingStore, Traffic};
+
+pub(crate) struct Session {
+    pub(crate) side: Side,
+    context: SessionContext,
+    store: Arc<CountingStore>,
+}
+
+/// What one run of a query cost.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cost {
+    pub(crate) time: Duration,
+    pub(crate) read: Traffic,
+}
+
+impl Session {
+    /// Makes the tables of one side known to a session that has not seen them before.
+    pub(crate) async fn open(side: Side, tables: &Tables, partitions: usize) -> Result<Self> {
+        let mut config = SessionConfig::new().with_target_partitions(partitions);
+        side.configure(config.options_mut())?;
+        let context = context(config)?;
+        let store = Arc::new(CountingStore::default());
+        let local = ObjectStoreUrl::local_filesystem();
+        context.register_object_store(local.as_ref(), Arc::clone(&store) as _);
+        for table in tables.names() {
+            if let Some(files) = side.files {
+                let path = tables.path(table, files);
+                let sql = format!("CREATE EXTERNAL TABLE {table} STORED AS {} LOCATION '{}'", files.stored_as, path.display());
+                context.sql(&sql).await?;
+            } else {
+                let loaded = MemTable::load(tables.made(table)?, Some(partitions), &context.state()).await?;
+                context.register_table(*table, Arc::new(loaded))?;
+            }
+        }
+        Ok(Self { side, context, store })
+    }
+
+    /// Plans and runs a query, and gives its rows.
+    pub(crate) async fn answer(&self, query: &Query) -> Result<Vec<RecordBatch>> {
+        let mut answer = Vec::new();
+        for statement in &query.statements {
+            let plan = self.context.sql(statement).await?.create_physical_plan().await?;
+            let batches = collect(plan, self.context.task_ctx()).await?;
+            if batches.iter().any(|batch| batch.num_columns() > 0) {
+                answer = batches;
+            }
+        }
+        Ok(answer)
+    }
+
+    /// What a query's rows add up to.
+    pub(crate) async fn fingerprint(&self, query: &Query) -> Result<Fingerprint> {
+        let mut fingerprint = Fingerprint::default();
+        for statement in &query.statements {
+            let mut stream = self.context.sql(statement).await?.execute_stream().await?;
+            while let Some(batch) = stream.try_next().await? {
+                fingerprint.add(&batch)?;
+            }
+        }
+        Ok(fingerprint)
+    }
+
+    /// Plans and runs a query, drops its rows as they come, and says what that cost.
+    pub(crate) async fn run(&self, query: &Query) -> Result<Cost> {
+        let before = self.store.traffic();
+        let start = Instant::now();
+        for statement in &query.statements {
+            let stream = self.context.sql(statement).await?.execute_stream().await?;
+            stream.try_for_each(|_| async { Ok(()) }).await?;
+        }
+        Ok(Cost { time: start.elapsed(), read: self.store.traffic().since(before) })
+    }
+}
+
+/// A session with every format registered.
+pub(crate) fn context(config: SessionConfig) -> Result<SessionContext> {
+    let context = SessionContext::new_with_config(config);
+    datafusion_fermion::register(&context)?;
+    register_vortex(&context)?;
+    Ok(context)
+}
+
+fn register_vortex(context: &SessionContext) -> Result<()> {
+    let vortex: Arc<dyn FileFormatFactory> = Arc::new(VortexFormatFactory::new());
+    let state = context.state_ref();
+    let mut state = state.write();
+    // `CREATE EXTERNAL TABLE` looks for the word in upper case.
+    state.table_factories_mut().insert(vortex.get_ext().to_uppercase(), Arc::new(DefaultTableFactory::new()));
+    state.register_file_format(vortex, true)
+}

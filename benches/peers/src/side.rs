@@ -1,0 +1,50 @@
+//! The sides: the ways to keep a table that are compared.
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::error::Result;
+
+/// One way to keep tables.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Side {
+    pub(crate) name: &'static str,
+    /// The files; a side without any has its tables in memory.
+    pub(crate) files: Option<Files>,
+    /// What its sessions have set.
+    settings: &'static [(&'static str, &'static str)],
+}
+
+/// What a side's files are. Sides with the same files share them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Files {
+    pub(crate) stored_as: &'static str,
+    pub(crate) extension: &'static str,
+    pub(crate) write_options: &'static str,
+}
+
+const PARQUET: Files = Files { stored_as: "PARQUET", extension: "parquet", write_options: "OPTIONS ('compression' 'zstd(3)')" };
+const VORTEX: Files = Files { stored_as: "VORTEX", extension: "vortex", write_options: "" };
+const FERMION: Files = Files { stored_as: "FERMION", extension: "fermion", write_options: "" };
+
+/// Parquet's filters in the scan, which are not what DataFusion does by itself.
+const PUSHDOWN: [(&str, &str); 2] =
+    [("datafusion.execution.parquet.pushdown_filters", "true"), ("datafusion.execution.parquet.reorder_filters", "true")];
+
+/// In the order of the columns of every table. The first is what the others are plotted against, the last what is compared with all others.
+pub(crate) const SIDES: [Side; 5] = [
+    Side { name: "Parquet", files: Some(PARQUET), settings: &[] },
+    Side { name: "Parquet+pushdown", files: Some(PARQUET), settings: &PUSHDOWN },
+    Side { name: "Vortex", files: Some(VORTEX), settings: &[] },
+    Side { name: "MemTable", files: None, settings: &[] },
+    Side { name: "Fermion", files: Some(FERMION), settings: &[] },
+];
+
+impl Side {
+    /// A side by its name, in letters of any case.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        SIDES.into_iter().find(|side| side.name.eq_ignore_ascii_case(name))
+    }
+
+    pub(crate) fn configure(&self, options: &mut ConfigOptions) -> Result<()> {
+        self.settings.iter().try_for_each(|(key, value)| options.set(key, value))
+    }
+}
