@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanBufferBuilder, RecordBatch, new_null_array};
-use arrow::buffer::BooleanBuffer;
+use arrow::buffer::{BooleanBuffer, Buffer};
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::common::cast::as_boolean_array;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::error::Result;
-use datafusion::logical_expr::ColumnarValue;
-use datafusion::physical_expr::expressions::{InListExpr, Literal};
+use datafusion::logical_expr::{ColumnarValue, Operator};
+use datafusion::physical_expr::expressions::{BinaryExpr, InListExpr, Literal};
 use datafusion::physical_expr::{DynamicFilterTracking, PhysicalExpr, split_conjunction};
 use datafusion::physical_expr_common::physical_expr::{is_volatile, snapshot_generation, snapshot_physical_expr};
 
@@ -43,6 +43,14 @@ struct Conjunct {
     is_by_value: bool,
     /// May only be asked about rows that have passed what stands before it.
     can_fail: bool,
+}
+
+impl Conjunct {
+    /// Whether the two are about the values of the same column, and can be asked together.
+    fn is_like(&self, other: &Self) -> bool {
+        let can_be_joined = |conjunct: &Self| conjunct.is_by_value && !conjunct.is_optional && !conjunct.can_fail;
+        can_be_joined(self) && can_be_joined(other) && self.columns == other.columns && self.schema == other.schema
+    }
 }
 
 /// The predicate of a scan in terms of one file.
@@ -86,7 +94,13 @@ impl RowFilter {
                     let columns = scan.positions(&adapted.file_columns, &adapted.schema);
                     let is_by_value = columns.len() == 1 && !is_volatile(&expr);
                     let can_fail = can_fail(&expr, &adapted.schema);
-                    conjuncts.push(Conjunct { expr, schema: Arc::clone(&adapted.schema), columns, is_optional, is_by_value, can_fail });
+                    let conjunct = Conjunct { expr, schema: Arc::clone(&adapted.schema), columns, is_optional, is_by_value, can_fail };
+                    match conjuncts.last_mut() {
+                        Some(last) if conjunct.is_like(last) => {
+                            last.expr = Arc::new(BinaryExpr::new(Arc::clone(&last.expr), Operator::And, conjunct.expr))
+                        }
+                        _ => conjuncts.push(conjunct),
+                    }
                 }
             }
         }
@@ -151,9 +165,10 @@ impl Current {
         Self { generation, has_lookup: expr.as_ref().is_some_and(has_lookup), expr, asked: 0, passed: 0 }
     }
 
-    /// Whether it has dropped enough rows so far: to look a row up costs about what the join saves that does not have to.
+    /// Whether it has dropped enough rows so far. To look a row up costs what the join saves that does not have to, unless its table is small; and
+    /// few rows pass a small table.
     fn pays(&self) -> bool {
-        let most = if self.has_lookup { self.asked / 4 } else { self.asked / 8 * 7 };
+        let most = if self.has_lookup { self.asked / 64 } else { self.asked / 8 * 7 };
         self.asked < TRIAL_ROWS || self.passed <= most
     }
 }
@@ -236,7 +251,9 @@ impl MorselFilter {
     fn keep_by_value(&mut self, question: &Question<'_>, selection: &Selection, morsel: &dyn Morsel) -> Result<Option<BooleanBuffer>, Fault> {
         let conjunct = question.conjunct;
         let (true, [position]) = (conjunct.is_by_value, conjunct.columns.as_slice()) else { return Ok(None) };
-        let Some(rows) = selection.unread(*position) else { return Ok(None) };
+        // Of few rows, a column that is used again is better read once than asked for its codes several times.
+        let is_read_later = || self.filter.is_needed_after(question.index, *position);
+        let Some(rows) = selection.unread(*position).filter(|_| !selection.is_sparse() || !is_read_later()) else { return Ok(None) };
         let Some(Coded { parts, nulls }) = morsel.coded(*position, rows, rows.len() / VALUES_PART)? else { return Ok(None) };
         let time = self.metrics.row_pushdown_eval_time.clone();
         let _timer = time.timer();
@@ -244,7 +261,7 @@ impl MorselFilter {
         for part in parts {
             // An error may be about a value that no row has that is left. Row by row it will show.
             let Ok(verdicts) = self.verdicts(question, &part) else { return Ok(None) };
-            keep.append_buffer(&BooleanBuffer::collect_bool(part.codes.len(), |row| verdicts.value(part.codes[row] as usize)));
+            keep.append_buffer(&looked_up(&part.codes, &verdicts));
         }
         let keep = keep.finish();
         let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) else { return Ok(Some(keep)) };
@@ -269,6 +286,20 @@ impl MorselFilter {
 fn evaluate_column(question: &Question<'_>, values: ArrayRef) -> Result<BooleanBuffer> {
     let batch = RecordBatch::try_new(Arc::clone(&question.conjunct.schema), vec![values])?;
     rows_that_pass(question.expr.evaluate(&batch)?, batch.num_rows())
+}
+
+/// What is said of each code's value.
+#[expect(clippy::cast_possible_truncation, reason = "with no more values, a code is a byte")]
+fn looked_up(codes: &[u32], verdicts: &BooleanBuffer) -> BooleanBuffer {
+    const BYTES: usize = 1 << 8;
+    if verdicts.len() > BYTES {
+        return BooleanBuffer::collect_bool(codes.len(), |row| verdicts.value(codes[row] as usize));
+    }
+    // A byte cannot lie outside of this table, and nothing has to be compared for each row.
+    let mut table = [0_u64; BYTES];
+    verdicts.set_indices().for_each(|value| table[value] = 1);
+    let words = codes.chunks(64).map(|codes| codes.iter().zip(0..).fold(0, |word, (code, bit)| word | table[usize::from(*code as u8)] << bit));
+    BooleanBuffer::new(Buffer::from_iter(words), 0, codes.len())
 }
 
 /// What an optional conjunct says now; `None` if it is better not asked about rows: a set of floats tells -0.0 from 0.0, which a join takes for equal.
@@ -304,6 +335,18 @@ fn rows_that_pass(passed: ColumnarValue, rows: usize) -> Result<BooleanBuffer> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn codes_are_looked_up_in_small_tables_and_large_ones() {
+        for values in [1, 2, 255, 256, 257, 1000_u32] {
+            let verdicts = BooleanBuffer::collect_bool(values as usize, |value| value % 3 == 0);
+            for rows in [0, 1, 63, 64, 65, 1000] {
+                let codes: Vec<u32> = (0..rows).map(|row| row * 7919 % values).collect();
+                let expected: Vec<bool> = codes.iter().map(|code| code % 3 == 0).collect();
+                assert_eq!(looked_up(&codes, &verdicts).iter().collect::<Vec<_>>(), expected, "{values} values, {rows} rows");
+            }
+        }
+    }
 
     #[test]
     fn a_null_does_not_pass() {

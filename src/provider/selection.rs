@@ -1,5 +1,6 @@
 //! Rows of a morsel that a filter has left, and the columns that were read of them.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use arrow::array::cast::AsArray;
@@ -68,7 +69,14 @@ struct Sparse {
     /// What has to be read to have them all, and what to take of that.
     blocks: Rows,
     bits: BooleanBuffer,
-    in_blocks: FilterPredicate,
+    /// The same as a filter, for what has to be filtered: to make one costs as much as to filter a column.
+    in_blocks: OnceCell<FilterPredicate>,
+}
+
+impl Sparse {
+    fn in_blocks(&self) -> &FilterPredicate {
+        self.in_blocks.get_or_init(|| predicate(&self.bits))
+    }
 }
 
 impl Selection {
@@ -81,6 +89,11 @@ impl Selection {
         self.mask.clone().map(BooleanArray::from)
     }
 
+    /// Whether columns are read of the rows that are left and no others.
+    pub(super) fn is_sparse(&self) -> bool {
+        self.sparse.is_some()
+    }
+
     /// The rows of which a column would have to be read, if it has not been.
     pub(super) fn unread(&self, position: usize) -> Option<&Rows> {
         let is_held = self.held.get(position).is_some_and(Option::is_some);
@@ -91,7 +104,7 @@ impl Selection {
     pub(super) fn in_batch(&self, keep: BooleanBuffer) -> Result<BooleanBuffer, Fault> {
         match &self.sparse {
             None => Ok(keep),
-            Some(sparse) => Ok(sparse.in_blocks.filter(&BooleanArray::from(keep))?.as_boolean().values().clone()),
+            Some(sparse) => Ok(sparse.in_blocks().filter(&BooleanArray::from(keep))?.as_boolean().values().clone()),
         }
     }
 
@@ -104,7 +117,7 @@ impl Selection {
             None => read(&self.rows)?,
             Some(sparse) => match morsel.read_kept(position, &sparse.blocks, &sparse.bits)? {
                 Some(array) => array,
-                None => kept(&sparse.in_blocks, &read(&sparse.blocks)?)?,
+                None => kept(sparse.in_blocks(), &read(&sparse.blocks)?)?,
             },
         };
         if let Some(held) = self.held.get_mut(position) {
@@ -147,16 +160,17 @@ impl Selection {
     }
 
     fn make_sparse(&mut self, mask: &BooleanBuffer, is_needed: impl Fn(usize) -> bool) -> Result<(), Fault> {
-        let filter = predicate(mask);
+        let filter = OnceCell::new();
         for (position, held) in self.held.iter_mut().enumerate() {
-            *held = held.take().filter(|_| is_needed(position)).map(|array| kept(&filter, &array)).transpose()?;
+            let shortened = held.take().filter(|_| is_needed(position)).map(|array| kept(filter.get_or_init(|| predicate(mask)), &array));
+            *held = shortened.transpose()?;
         }
         let keep = match &self.sparse {
             None => mask.clone(),
             Some(sparse) => among(&sparse.keep, mask),
         };
         let (blocks, bits) = self.rows.blocks_with(&keep);
-        self.sparse = Some(Sparse { count: self.count, keep, blocks, in_blocks: predicate(&bits), bits });
+        self.sparse = Some(Sparse { count: self.count, keep, blocks, bits, in_blocks: OnceCell::new() });
         Ok(())
     }
 }

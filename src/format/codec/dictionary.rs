@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use arrow::buffer::Buffer;
+use arrow::buffer::{BooleanBuffer, Buffer};
 
 use super::choose::Context;
 use super::distinct::Distinct;
@@ -103,6 +103,18 @@ impl Decode for Coded {
         }
     }
 
+    fn decode_kept(&self, range: Range<usize>, keep: &BooleanBuffer, out: &mut Output) -> Result<()> {
+        match (self.codes.ptype(), self.values.all()?) {
+            (PType::U8, Decoded::Fixed(values)) => self.pick::<u8>(range, keep, values, out),
+            (PType::U16, Decoded::Fixed(values)) => self.pick::<u16>(range, keep, values, out),
+            (PType::U32, Decoded::Fixed(values)) => self.pick::<u32>(range, keep, values, out),
+            _ => {
+                self.decode(range, out)?;
+                out.keep_last(keep)
+            }
+        }
+    }
+
     fn coded(&self, range: Range<usize>, most: usize, codes: &mut Vec<u32>) -> Result<Option<Decoded>> {
         if self.values.count() > most {
             return Ok(None);
@@ -143,6 +155,18 @@ impl Coded {
         }
     }
 
+    /// Looks up no more than the values that are kept.
+    fn pick<C: Code>(&self, range: Range<usize>, keep: &BooleanBuffer, values: &Buffer, out: &mut Output) -> Result<()> {
+        let mut codes = Output::new(self.codes.ptype(), range.len());
+        self.codes.decode_kept(range, keep, &mut codes)?;
+        let codes = codes.words::<C>()?;
+        with_word!(out.ptype().width().unwrap_or(1), T => {
+            let values = words_of::<T>(values)?;
+            check_codes(codes, values.len())?;
+            look_up(codes, values, out.grow(codes.len())?)
+        })
+    }
+
     fn append_codes<C: Code>(&self, range: Range<usize>, out: &mut Vec<u32>) -> Result<()> {
         let mut codes = Output::new(self.codes.ptype(), range.len().min(BLOCK));
         self.each_block::<C>(range, &mut codes, self.values.count(), |codes| {
@@ -159,15 +183,17 @@ impl Coded {
             scratch.clear();
             self.codes.decode(at..end, scratch)?;
             let codes = scratch.words::<C>()?;
-            let greatest = codes.iter().copied().max().map_or(0, C::index);
-            if greatest >= entries {
-                return Err(Error::invalid_file(format!("code {greatest} of a dictionary of {entries} values")));
-            }
+            check_codes(codes, entries)?;
             each(codes)?;
             at = end;
         }
         Ok(())
     }
+}
+
+fn check_codes<C: Code>(codes: &[C], entries: usize) -> Result<()> {
+    let greatest = codes.iter().copied().max().map_or(0, C::index);
+    if greatest >= entries { Err(Error::invalid_file(format!("code {greatest} of a dictionary of {entries} values"))) } else { Ok(()) }
 }
 
 fn look_up<C: Code, T: Word>(codes: &[C], values: &[T], out: &mut [T]) -> Result<()> {

@@ -33,7 +33,7 @@ use std::cell::RefCell;
 use std::fmt::Debug;
 use std::ops::Range;
 
-use arrow::buffer::NullBuffer;
+use arrow::buffer::{BooleanBuffer, NullBuffer};
 
 use super::rows::BLOCK;
 use super::{Error, Result};
@@ -137,6 +137,12 @@ trait Decode: Debug + Send + Sync {
     /// Appends the values of a range that is not empty and within the node, at a cost that follows the range and not the node. What has to be
     /// done once per page is done once and kept. A range of one value is a look-up.
     fn decode(&self, range: Range<usize>, out: &mut Output) -> Result<()>;
+
+    /// Appends those values of a range within a block that have a bit in `keep`, of which there is at least one.
+    fn decode_kept(&self, range: Range<usize>, keep: &BooleanBuffer, out: &mut Output) -> Result<()> {
+        self.decode(range, out)?;
+        out.keep_last(keep)
+    }
 
     /// Appends a code for each value of such a range, and gives the values that the codes stand for, where no more than `most` are stored for
     /// all values of the node. Elsewhere `None`, and nothing is appended.

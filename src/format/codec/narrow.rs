@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use arrow::buffer::Buffer;
+use arrow::buffer::{BooleanBuffer, Buffer};
 use zerocopy::IntoBytes;
 
 use super::choose::Context;
@@ -97,13 +97,25 @@ impl Decode for Widen {
             let end = range.end.min((at / BLOCK + 1) * BLOCK);
             scratch.clear();
             self.narrow.decode(at..end, &mut scratch)?;
-            let signed = self.narrow.ptype().is_signed();
-            with_word!(self.narrow.ptype().width().unwrap_or(1), Slim => with_word!(out.ptype().width().unwrap_or(1), Wide => {
-                widen::<Slim, Wide>(&scratch, signed, out)
-            }))?;
+            self.widen(&scratch, out)?;
             at = end;
         }
         Ok(())
+    }
+
+    fn decode_kept(&self, range: Range<usize>, keep: &BooleanBuffer, out: &mut Output) -> Result<()> {
+        let mut scratch = Output::new(self.narrow.ptype(), range.len());
+        self.narrow.decode_kept(range, keep, &mut scratch)?;
+        self.widen(&scratch, out)
+    }
+}
+
+impl Widen {
+    fn widen(&self, narrow: &Output, out: &mut Output) -> Result<()> {
+        let signed = self.narrow.ptype().is_signed();
+        with_word!(self.narrow.ptype().width().unwrap_or(1), Slim => with_word!(out.ptype().width().unwrap_or(1), Wide => {
+            widen::<Slim, Wide>(narrow, signed, out)
+        }))
     }
 }
 

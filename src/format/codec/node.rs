@@ -195,16 +195,18 @@ impl Node {
 
     /// Appends those values of a range that have a bit in `keep`. What is not kept never leaves the nearest cache.
     pub(crate) fn decode_kept(&self, range: Range<usize>, keep: &BooleanBuffer, out: &mut Output) -> Result<()> {
-        if keep.len() != range.len() {
-            return Err(Error::invalid_argument(format!("{} bits for values {range:?}", keep.len())));
+        if keep.len() != range.len() || range.end > self.count {
+            return Err(Error::invalid_argument(format!("{} bits for values {range:?} of {}", keep.len(), self.count)));
+        }
+        if out.ptype() != self.ptype {
+            return Err(Error::invalid_argument(format!("{} values into an output of {}", self.ptype.name(), out.ptype().name())));
         }
         let mut at = range.start;
         while at < range.end {
             let end = range.end.min((at / BLOCK + 1) * BLOCK);
             let bits = keep.slice(at - range.start, end - at);
             if bits.set_indices().next().is_some() {
-                self.decode(at..end, out)?;
-                out.keep_last(&bits)?;
+                self.decoder.decode_kept(at..end, &bits, out)?;
             }
             at = end;
         }

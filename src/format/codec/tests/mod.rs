@@ -8,7 +8,7 @@ mod naive;
 use std::ops::Range;
 
 use arrow::array::{Array, BinaryViewArray};
-use arrow::buffer::NullBuffer;
+use arrow::buffer::{BooleanBuffer, NullBuffer};
 use bytes::Bytes;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -95,6 +95,17 @@ fn check_one(name: &str, values: &Values, validity: Option<&NullBuffer>, options
         if let Some(index) = (count > 0).then(|| random.random_range(0..count)) {
             same(&decode(&page, values.ptype(), std::slice::from_ref(&(index..index + 1))), index, "get");
         }
+    }
+    for _ in 0..4 {
+        let (a, b) = (random.random_range(0..=count), random.random_range(0..=count));
+        let (start, end) = (a.min(b), a.max(b));
+        let density = [0.001, 0.02, 0.5, 1.0][random.random_range(0..4)];
+        let keep: BooleanBuffer = (start..end).map(|_| random.random_bool(density)).collect();
+        let mut out = Output::new(values.ptype(), 0);
+        let mut kept = push_other_page(&mut out);
+        page.decode_kept(start..end, &keep, &mut out).unwrap();
+        kept.extend(keep.set_indices().map(|index| all[start + index].clone()));
+        assert_eq!(from_output(out), kept, "{name}, {options:?}, some of {start}..{end}");
     }
     // Behind another page's values, from a page opened at an odd address, in pieces, of which the first is smaller than a dictionary.
     let mut shifted = vec![0];
