@@ -139,7 +139,8 @@ impl PreparedFile {
         };
         let rows = projected.uses_row_index.then(|| RowCounter::new(stripe_rows(&open.meta, range.as_ref())));
         // Row numbers are counted in the order of the file.
-        let stripe_order = context.sort_order.as_ref().filter(|_| rows.is_none()).and_then(|order| StripeOrder::of(order, &schema));
+        let stripe_order =
+            context.sort_order.as_ref().filter(|_| rows.is_none()).and_then(|order| StripeOrder::of(order, zone_pruner.as_ref()?.columns()));
         let request =
             ScanRequest { columns: projected.scan.file_columns, schema: projected.scan.schema, prune_columns, range, batch_rows: context.batch_rows };
         let unloaded = open.not_loaded(&reader, &columns_of(&request))?;

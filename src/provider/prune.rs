@@ -60,10 +60,13 @@ impl Pruning {
             return Self::default();
         };
         let (mut sets, mut others) = (Vec::new(), Vec::new());
-        for conjunct in split_conjunction(&weakened(&now, schema)) {
-            match set_of(conjunct).and_then(|list| ZoneSet::of(list, schema)) {
-                Some(set) => sets.push(set),
-                None => others.push(Arc::clone(conjunct)),
+        // Part by part: a conjunction is as deep as it is long.
+        for part in split_conjunction(&now) {
+            for conjunct in split_conjunction(&weakened(part, schema)) {
+                match set_of(conjunct).and_then(|list| ZoneSet::of(list, schema)) {
+                    Some(set) => sets.push(set),
+                    None => others.push(Arc::clone(conjunct)),
+                }
             }
         }
         Self { predicate: pruning_predicate(&conjunction(others), schema, max_in_list_size, errors), sets }
@@ -95,6 +98,11 @@ impl ZonePruner {
         &self.file_columns
     }
 
+    /// Those columns of the file, and what they are called.
+    pub(super) fn columns(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.file_columns.iter().copied().zip(self.schema.fields().iter().map(|field| field.name().as_str()))
+    }
+
     /// Which zones may have rows that the predicate keeps.
     pub(super) fn keep(&mut self, zones: &Zones) -> BooleanArray {
         let timer = self.metrics.statistics_eval_time.timer();
@@ -110,7 +118,7 @@ impl ZonePruner {
         };
         for set in &self.current.sets {
             if let Some(column) = self.zones_of(&set.column, zones) {
-                set.prune(column, &mut keep);
+                set.prune(column, &zones.row_counts, &mut keep);
             }
         }
         drop(timer);

@@ -12,6 +12,7 @@ use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 
 use crate::format;
+use crate::format::array::counted;
 use crate::format::rows::Rows;
 use crate::format::scan::Morsel;
 
@@ -179,10 +180,9 @@ fn predicate(keep: &BooleanBuffer) -> FilterPredicate {
     FilterBuilder::new(&BooleanArray::new(keep.clone(), None::<NullBuffer>)).optimize().build()
 }
 
-/// The slots that pass a filter. Arrow's kernel loses the length of values without a width.
+/// The slots that pass a filter.
 fn kept(filter: &FilterPredicate, array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
-    let kept = filter.filter(array)?;
-    Ok(if kept.len() == filter.count() { kept } else { array.slice(0, filter.count()) })
+    counted(filter.filter(array)?, filter.count()).map_err(|error| ArrowError::ExternalError(Box::new(error)))
 }
 
 /// Rows that have a bit in a mask.
@@ -205,16 +205,19 @@ fn among(of: &BooleanBuffer, keep: &BooleanBuffer) -> BooleanBuffer {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::FixedSizeBinaryArray;
+    use arrow::array::{Array, FixedSizeBinaryArray};
     use arrow::buffer::Buffer;
 
     use super::*;
 
     #[test]
     fn values_without_a_width_are_as_many_as_pass() {
-        let array: ArrayRef = Arc::new(FixedSizeBinaryArray::try_new_with_len(0, Buffer::default(), None, 5).unwrap());
-        let keep = BooleanBuffer::from(vec![true, false, true, true, false]);
-        assert_eq!(kept(&predicate(&keep), &array).unwrap().len(), 3);
+        let nulls = NullBuffer::from(vec![true, false, true, true, false]);
+        let array: ArrayRef = Arc::new(FixedSizeBinaryArray::try_new_with_len(0, Buffer::default(), Some(nulls.clone()), 5).unwrap());
+        let kept_of = |keep: [bool; 5]| kept(&predicate(&BooleanBuffer::from(keep.to_vec())), &array).unwrap();
+        let (some, valid) = (kept_of([false, true, true, false, false]), kept_of([true, false, true, true, false]));
+        assert_eq!(((some.len(), some.null_count()), (valid.len(), valid.null_count())), ((2, 1), (3, 0)));
+        let keep = nulls.into_inner();
         let batch = RecordBatch::try_from_iter([("a", array)]).unwrap();
         assert_eq!(kept_rows(&batch, &keep).unwrap().num_rows(), 3);
     }

@@ -63,10 +63,11 @@ pub(super) struct StripeOrder {
 }
 
 impl StripeOrder {
-    /// By the leading column of `order`, if the file has it.
-    pub(super) fn of(order: &LexOrdering, file: &Schema) -> Option<Self> {
+    /// By the leading column of `order`, if it is among those columns of the file that zones are known of.
+    pub(super) fn of<'a>(order: &LexOrdering, mut known: impl Iterator<Item = (usize, &'a str)>) -> Option<Self> {
         let first = order.first();
-        let column = file.index_of(first.expr.downcast_ref::<Column>()?.name()).ok()?;
+        let wanted = first.expr.downcast_ref::<Column>()?.name();
+        let (column, _) = known.find(|(_, name)| *name == wanted)?;
         Some(Self { column, descending: first.options.descending })
     }
 
@@ -140,7 +141,8 @@ mod tests {
             }],
         };
         let visit = |name, descending, keep: [bool; 4]| {
-            let order = StripeOrder::of(&LexOrdering::new([by(name, 0, descending)]).unwrap(), &schema())?;
+            let known = [(7, "a"), (1, "b")].into_iter();
+            let order = StripeOrder::of(&LexOrdering::new([by(name, 0, descending)]).unwrap(), known)?;
             order.visit(&zones, &BooleanArray::from(keep.to_vec()))
         };
         assert_eq!(visit("b", false, [true; 4]), Some(vec![2, 3, 0, 1]));

@@ -45,9 +45,11 @@ fn union_of_sets(alternatives: &[Expr], schema: &Schema) -> Option<Expr> {
     let sets = alternatives.iter().map(|alternative| split_conjunction(alternative).into_iter().find_map(set_of));
     let sets = sets.collect::<Option<Vec<&InListExpr>>>()?;
     let (first, others) = sets.split_first()?;
-    let alike = others.iter().all(|set| set.expr() == first.expr());
+    if others.iter().any(|set| set.expr() != first.expr()) {
+        return None;
+    }
     let values = sets.iter().flat_map(|set| set.list()).cloned().collect();
-    in_list(Arc::clone(first.expr()), values, &false, schema).ok().filter(|_| alike)
+    in_list(Arc::clone(first.expr()), values, &false, schema).ok()
 }
 
 /// What an expression is in, if that is a set.

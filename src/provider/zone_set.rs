@@ -1,7 +1,7 @@
 //! Which zones may have a value of a set.
 
-use arrow::array::{Array, ArrayRef, make_comparator};
-use arrow::compute::{SortOptions, sort};
+use arrow::array::{Array, ArrayRef, UInt64Array, make_comparator};
+use arrow::compute::{SortOptions, cast, sort};
 use arrow::datatypes::Schema;
 use datafusion::common::ScalarValue;
 use datafusion::physical_expr::expressions::{Column, InListExpr, Literal};
@@ -31,13 +31,19 @@ impl ZoneSet {
         (values.data_type() == data_type).then(|| Self { column: column.name().to_owned(), values })
     }
 
-    /// Forgets the zones whose bounds have no value of the set between them.
-    pub(super) fn prune(&self, zones: &ZoneColumn, keep: &mut [bool]) {
+    /// Forgets the zones of so many rows each that have no value of the set: those of nulls, and those without one between their bounds.
+    pub(super) fn prune(&self, zones: &ZoneColumn, rows: &UInt64Array, keep: &mut [bool]) {
+        for (keep, (rows, nulls)) in keep.iter_mut().zip(rows.iter().zip(&zones.null_counts)) {
+            *keep &= nulls.is_none() || nulls != rows;
+        }
+        // A string may be read as another type than the file has.
+        let bounds = |bounds: &ArrayRef| cast(bounds, self.values.data_type()).ok();
+        let (Some(min), Some(max)) = (bounds(&zones.min), bounds(&zones.max)) else { return };
         let compare = |bounds| make_comparator(&self.values, bounds, SortOptions::default()).ok();
-        let (Some(with_min), Some(with_max)) = (compare(&zones.min), compare(&zones.max)) else { return };
+        let (Some(with_min), Some(with_max)) = (compare(&min), compare(&max)) else { return };
         let slots: Vec<usize> = (0..self.values.len()).collect();
         for (zone, keep) in keep.iter_mut().enumerate().filter(|(_, keep)| **keep) {
-            if zones.min.is_valid(zone) && zones.max.is_valid(zone) {
+            if min.is_valid(zone) && max.is_valid(zone) {
                 let first = slots.partition_point(|slot| with_min(*slot, zone).is_lt());
                 *keep = first < slots.len() && with_max(first, zone).is_le();
             }
@@ -49,7 +55,7 @@ impl ZoneSet {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{Float64Array, Int32Array, StringViewArray, UInt64Array};
+    use arrow::array::{Int32Array, StringArray, StringViewArray};
     use arrow::datatypes::{DataType, Field};
     use datafusion::physical_expr::PhysicalExpr;
     use datafusion::physical_expr::expressions::{in_list, lit};
@@ -64,8 +70,8 @@ mod tests {
 
     fn keep(set: &ZoneSet, min: ArrayRef, max: ArrayRef) -> Vec<bool> {
         let mut keep = vec![true; min.len()];
-        let null_counts = UInt64Array::from(vec![0; min.len()]);
-        set.prune(&ZoneColumn { column: 0, min, max, null_counts }, &mut keep);
+        let (null_counts, rows) = (UInt64Array::from(vec![0; min.len()]), UInt64Array::from(vec![7; min.len()]));
+        set.prune(&ZoneColumn { column: 0, min, max, null_counts }, &rows, &mut keep);
         keep
     }
 
@@ -84,8 +90,18 @@ mod tests {
         let strings = |values: [&str; 3]| -> ArrayRef { Arc::new(StringViewArray::from(values.to_vec())) };
         assert_eq!(keep(&set_of_strings, strings(["a", "c", "c"]), strings(["az", "d", "e"])), [false, false, true]);
         assert!(set(&DataType::Float64, vec![lit(0.0)]).is_none());
-        // Bounds of another type say nothing.
-        let floats: ArrayRef = Arc::new(Float64Array::from(vec![1.0]));
-        assert_eq!(keep(&set_of_strings, Arc::clone(&floats), floats), [true]);
+        let stored = |values: [&str; 3]| -> ArrayRef { Arc::new(StringArray::from(values.to_vec())) };
+        assert_eq!(keep(&set_of_strings, stored(["a", "c", "c"]), stored(["az", "d", "e"])), [false, false, true]);
+    }
+
+    #[test]
+    fn a_zone_of_nulls_has_no_value_of_any_set() {
+        let set = set(&DataType::Int32, vec![lit(1)]).unwrap();
+        let unknown: ArrayRef = Arc::new(Int32Array::from(vec![None; 4]));
+        let null_counts = UInt64Array::from(vec![Some(7), Some(6), None, Some(0)]);
+        let mut keep = vec![true; 4];
+        let zones = ZoneColumn { column: 0, min: Arc::clone(&unknown), max: unknown, null_counts };
+        set.prune(&zones, &UInt64Array::from(vec![7; 4]), &mut keep);
+        assert_eq!(keep, [false, true, true, true]);
     }
 }

@@ -7,14 +7,13 @@ use std::sync::Arc;
 
 use arrow::array::cast::AsArray;
 use arrow::array::types::RunEndIndexType;
-use arrow::array::{
-    Array, ArrayRef, BinaryViewArray, BooleanBufferBuilder, FixedSizeBinaryArray, Int8Array, OffsetSizeTrait, RunArray, StringViewArray, UInt64Array,
-};
-use arrow::buffer::{Buffer, NullBuffer};
+use arrow::array::{Array, ArrayRef, BinaryViewArray, BooleanBufferBuilder, Int8Array, OffsetSizeTrait, RunArray, StringViewArray, UInt64Array};
+use arrow::buffer::NullBuffer;
 use arrow::compute::{cast, concat, take};
 use arrow::datatypes::{ArrowNativeType, DataType, Int16Type, Int32Type, Int64Type};
 
 use super::limits::{OFFSET_BYTES, leaf_bytes};
+use super::zero_width::zero_width;
 use crate::format::error::{Error, Result};
 
 /// What an array adds to one stream. The pieces of an array come in the order of its type's stream directory.
@@ -114,11 +113,6 @@ fn join_data(arrays: &[&dyn Array]) -> Result<ArrayRef> {
         }
         _ => concat(arrays).map_err(|error| Error::invalid_argument(error.to_string())),
     }
-}
-
-/// Arrow's kernels lose count of values that have no bytes.
-fn zero_width(rows: usize, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
-    Ok(Arc::new(FixedSizeBinaryArray::try_new_with_len(0, Buffer::default(), nulls, rows)?))
 }
 
 /// Which rows of an array, in which order.

@@ -13,6 +13,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::limits::check_spelled;
 use super::size::spelled_bytes;
+use super::zero_width::counted;
 use crate::format::error::{Error, Result};
 
 /// A dictionary of the values, each once, for a batch of `rows`.
@@ -57,10 +58,8 @@ fn packed(values: &ArrayRef, key: &DataType, out: &DataType) -> Result<ArrayRef>
     Ok(make_array(data))
 }
 
-/// `take`, which loses the length of values without a width.
 fn taken(values: &ArrayRef, slots: &UInt64Array) -> Result<ArrayRef> {
-    let taken = take(values, slots, None)?;
-    Ok(if taken.len() == slots.len() { taken } else { values.slice(0, slots.len()) })
+    counted(take(values, slots, None)?, slots.len())
 }
 
 /// A code for each value that is not null, and where the value of each code first stands.
@@ -120,7 +119,7 @@ fn typed_runs<R: RunEndIndexType>(values: &ArrayRef, out: &DataType) -> Result<A
         .map(|end| usize::try_from(end).ok().and_then(R::Native::from_usize))
         .collect::<Option<_>>()
         .ok_or_else(|| Error::too_many_rows("a batch has more rows than its run ends can number"))?;
-    let values = take(values, &UInt64Array::from(starts), None)?;
+    let values = taken(values, &UInt64Array::from(starts))?;
     let runs = RunArray::<R>::try_new(&PrimitiveArray::<R>::from_iter_values(ends), &values)?;
     let data = runs.to_data().into_builder().data_type(out.clone()).build()?;
     Ok(make_array(data))

@@ -12,7 +12,7 @@ mod trie;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use arrow::buffer::Buffer;
+use arrow::buffer::{BooleanBuffer, Buffer};
 
 use super::buffer::{Kind, StoredBuffer};
 use super::choose::Context;
@@ -36,6 +36,9 @@ const WORSE: f64 = 1.1;
 /// Tokens of smaller pages are not remembered: of ten thousand columns they would take more memory than the pages.
 const REMEMBER_MIN: usize = 128 << 10;
 
+/// When no more than one value in so many is wanted, values are looked for code by code and no others are expanded.
+const FEW: usize = 8;
+
 /// Codes expanded at a time.
 const GROUP: usize = 8;
 /// What a group may write to: its tokens, and what is stored beyond the last one's end.
@@ -49,7 +52,8 @@ impl Encoding for OnPair {
     fn encode(&self, values: &Values, context: &Context<'_>) -> Result<Option<EncodedNode>> {
         let Values::Bytes(array) = values else { return Ok(None) };
         let text = Text::of(array, |index| context.is_null(index));
-        let Some(text) = text else { return Ok(None) };
+        // A token is no longer than that.
+        let Some(text) = text.filter(|text| text.raw() <= COUNT_MAX * TOKEN_MAX) else { return Ok(None) };
         let Written { codes, starts, tokens, token_lengths } = match context.memory() {
             Some(memory) => memory.borrow_mut().write(&text)?,
             None => Memory::default().write(&text)?,
@@ -141,6 +145,8 @@ struct Token {
 #[derive(Debug)]
 struct Table {
     tokens: Vec<Token>,
+    /// Those of the tokens, side by side.
+    lengths: Vec<u8>,
     ascii: bool,
 }
 
@@ -155,12 +161,47 @@ impl Table {
             token.bytes.get_mut(..token.length).filter(|bytes| !bytes.is_empty())?.copy_from_slice(bytes);
             tokens.push(token);
         }
-        rest.is_empty().then_some(Self { tokens, ascii: bytes.is_ascii() })
+        rest.is_empty().then(|| Self { tokens, lengths: lengths.to_vec(), ascii: bytes.is_ascii() })
+    }
+
+    /// Writes no more than some of the values that codes stand for, and gives where each of them is. `None` where the codes are not theirs.
+    fn pick(&self, codes: &[u16], lengths: &[u32], wanted: impl Iterator<Item = usize>) -> Option<(Vec<u8>, Vec<Range<usize>>)> {
+        if !self.has(codes) {
+            return None;
+        }
+        let (mut bytes, mut values) = (Vec::new(), Vec::new());
+        // The value and the byte that have been come to, and the code that this byte is in and where that one begins.
+        let (mut value, mut start) = (0, 0_usize);
+        let (mut next, mut at) = (0, 0_usize);
+        for index in wanted {
+            start += lengths.get(value..index)?.iter().map(|length| *length as usize).sum::<usize>();
+            value = index;
+            let end = start + *lengths.get(index)? as usize;
+            if start == end {
+                values.push(0..0);
+                continue;
+            }
+            while let Some(&code) = codes.get(next).filter(|code| at + self.length(**code) <= start) {
+                at += self.length(code);
+                next += 1;
+            }
+            // A value may begin within a token, and end within one that the next value needs again.
+            let first = bytes.len() + (start - at);
+            let (mut code, mut reached) = (next, at);
+            while reached < end {
+                let token = self.token(*codes.get(code)?);
+                bytes.extend_from_slice(token.bytes.get(..token.length)?);
+                reached += token.length;
+                code += 1;
+            }
+            values.push(first..first + (end - start));
+        }
+        Some((bytes, values))
     }
 
     /// Writes what codes stand for at `at`, and gives the end of it; `None` where there is no such code, or no room and a window more for all.
     fn expand(&self, codes: &[u16], out: &mut [u8], mut at: usize) -> Option<usize> {
-        if codes.iter().copied().max().is_some_and(|greatest| usize::from(greatest) >= self.tokens.len()) {
+        if !self.has(codes) {
             return None;
         }
         let (groups, rest) = codes.as_chunks::<GROUP>();
@@ -173,6 +214,14 @@ impl Table {
             at += token.length;
         }
         Some(at)
+    }
+
+    fn has(&self, codes: &[u16]) -> bool {
+        codes.iter().copied().max().is_none_or(|greatest| usize::from(greatest) < self.tokens.len())
+    }
+
+    fn length(&self, code: u16) -> usize {
+        self.lengths.get(usize::from(code)).map_or(0, |length| usize::from(*length))
     }
 
     /// Each token is stored as sixteen bytes, and the next one over those that are not its own.
@@ -217,6 +266,36 @@ impl Decode for Coded {
         let offsets = &offsets[range.start - first..=range.end - first];
         let (views, index) = out.views(std::slice::from_ref(&bytes))?;
         views.extend(offsets.iter().zip(&offsets[1..]).map(|(&start, &end)| view(&bytes, start, end - start, index)));
+        Ok(())
+    }
+
+    fn decode_kept(&self, range: Range<usize>, keep: &BooleanBuffer, out: &mut Output) -> Result<()> {
+        if keep.count_set_bits() > range.len() / FEW {
+            self.decode(range, out)?;
+            return out.keep_last(keep);
+        }
+        let block = range.start / BLOCK;
+        let mut lengths = Output::new(PType::U32, BLOCK);
+        self.lengths.decode(block * BLOCK..range.end, &mut lengths)?;
+        let starts = self.code_starts(block..block + 1)?;
+        let mut codes = Output::new(PType::U16, starts[1] - starts[0]);
+        self.codes.decode(starts[0]..starts[1], &mut codes)?;
+        let wanted = keep.set_indices().map(|index| range.start % BLOCK + index);
+        let Some((bytes, values)) = self.table()?.pick(codes.words()?, lengths.words()?, wanted) else {
+            return Err(Error::invalid_file(format!("the codes of block {block} do not stand for its values")));
+        };
+        let bytes = Buffer::from_vec(bytes);
+        if self.utf8 && !self.table()?.ascii {
+            let is_text = |value: &Range<usize>| bytes.get(value.clone()).is_some_and(|value| std::str::from_utf8(value).is_ok());
+            if !values.iter().all(is_text) {
+                return Err(Error::invalid_file("a string is not UTF-8"));
+            }
+        }
+        let offset = |at: usize| u32::try_from(at).map_err(|_| Error::invalid_file("the strings of a block pass 4 GiB"));
+        let (views, index) = out.views(std::slice::from_ref(&bytes))?;
+        for value in values {
+            views.push(view(&bytes, offset(value.start)?, offset(value.len())?, index));
+        }
         Ok(())
     }
 }
@@ -388,6 +467,24 @@ mod tests {
         damaged.codes[1025] = 1;
         damaged.codes[3] = 9;
         assert_eq!(damaged.read(1024..1026).unwrap(), ["ccc", "ccc"]);
+    }
+
+    #[test]
+    fn values_are_picked_wherever_tokens_begin() {
+        let table = Table::read(&[1, 4, 2], b"abcdexy").unwrap();
+        // "bcde", "a", "xy", "bcde", "a" as values that do not keep to tokens.
+        let (codes, lengths) = ([1, 0, 2, 1, 0], [3, 0, 2, 1, 0, 5, 1]);
+        let text = ["bcd", "", "ea", "x", "", "ybcde", "a"];
+        for bits in 0..1_u32 << text.len() {
+            let wanted: Vec<usize> = (0..text.len()).filter(|index| bits >> index & 1 == 1).collect();
+            let (bytes, values) = table.pick(&codes, &lengths, wanted.iter().copied()).unwrap();
+            let found: Vec<&[u8]> = values.into_iter().map(|value| &bytes[value]).collect();
+            assert_eq!(found, wanted.iter().map(|index| text[*index].as_bytes()).collect::<Vec<_>>());
+        }
+        assert!(table.pick(&[1, 3], &[4], [0].into_iter()).is_none(), "a code without a token");
+        assert!(table.pick(&[1], &[5], [0].into_iter()).is_none(), "a value that is longer than its codes");
+        assert!(table.pick(&[1], &[4], [1].into_iter()).is_none(), "a value that is not there");
+        assert!(table.pick(&[1], &[u32::MAX, 1], [1].into_iter()).is_none());
     }
 
     #[test]

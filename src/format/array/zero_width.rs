@@ -1,0 +1,22 @@
+//! Values without bytes, of which Arrow's kernels lose count: they take an array's length from its bytes, or from its nulls if there are any left.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, FixedSizeBinaryArray};
+use arrow::buffer::{Buffer, NullBuffer};
+use arrow::datatypes::DataType;
+
+use crate::format::error::Result;
+
+/// So many of them.
+pub(super) fn zero_width(rows: usize, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+    Ok(Arc::new(FixedSizeBinaryArray::try_new_with_len(0, Buffer::default(), nulls, rows)?))
+}
+
+/// What a kernel picked, of which there should be so many: if there are not, no null was picked.
+pub(crate) fn counted(picked: ArrayRef, count: usize) -> Result<ArrayRef> {
+    match picked.data_type() {
+        DataType::FixedSizeBinary(0) if picked.len() != count => zero_width(count, None),
+        _ => Ok(picked),
+    }
+}
