@@ -192,7 +192,8 @@ impl Coded {
 }
 
 fn check_codes<C: Code>(codes: &[C], entries: usize) -> Result<()> {
-    let greatest = codes.iter().copied().max().map_or(0, C::index);
+    // `max` compares one by one, a fold many at once.
+    let greatest = codes.iter().fold(C::default(), |greatest, &code| if code > greatest { code } else { greatest }).index();
     if greatest >= entries { Err(Error::invalid_file(format!("code {greatest} of a dictionary of {entries} values"))) } else { Ok(()) }
 }
 
