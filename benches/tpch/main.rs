@@ -140,7 +140,8 @@ async fn write(options: &Options, sides: &[Side; 2]) -> Result<Vec<Written>> {
     for table in data::TABLES {
         let mut times = [Vec::new(), Vec::new()];
         if options.writes > 0 {
-            let source = side::context(&SessionConfig::new())?;
+            // Rows of several partitions would be written as they come: in another order at each run, and not in that of the generator.
+            let source = side::context(&SessionConfig::new().with_repartition_file_scans(false).with_round_robin_repartition(false))?;
             source.register_table(table, Arc::new(data::table(table, options.scale)?))?;
             for run in 0..options.writes {
                 for at in turns(run) {

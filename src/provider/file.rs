@@ -21,13 +21,13 @@ use object_store::ObjectStore;
 use super::adapt::{adapt, constants};
 use super::cache::{self, OpenFile};
 use super::filter::{Filtering, RowFilter, ScanColumns};
-use super::io::{ObjectReader, byte_range, stripe_rows};
+use super::io::{ObjectReader, byte_range};
 use super::metrics::FileMetrics;
 use super::options::FermionReadOptions;
 use super::prune::ZonePruner;
 use super::rows::RowCounter;
 use super::sort::StripeOrder;
-use crate::format::fermion::{FermionScan, ScanRequest};
+use crate::format::fermion::{FermionScan, Part, ScanRequest};
 
 /// What is the same for all files of one partition of a scan.
 #[derive(Debug)]
@@ -137,7 +137,7 @@ impl PreparedFile {
             None if limit.is_some() => projected.column_with_zones().into_iter().collect(),
             None => Vec::new(),
         };
-        let rows = projected.uses_row_index.then(|| RowCounter::new(stripe_rows(&open.meta, range.as_ref())));
+        let rows = projected.uses_row_index.then(|| RowCounter::new(open.meta.parts(range.as_ref()).iter().map(Part::file_rows).collect()));
         // Row numbers are counted in the order of the file.
         let stripe_order =
             context.sort_order.as_ref().filter(|_| rows.is_none()).and_then(|order| StripeOrder::of(order, zone_pruner.as_ref()?.columns()));

@@ -14,7 +14,6 @@ use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt};
 use super::cache::forget_listing;
 use super::error::in_file;
 use crate::format::Error;
-use crate::format::fermion::FileMeta;
 use crate::format::scan::{Fetch, Load, Loading};
 
 /// Ranges are not merged beyond this, so that a store can fetch parts of a wide read side by side.
@@ -158,20 +157,6 @@ fn cut(merged: &[Range<u64>], bytes: &[Bytes], range: &Range<u64>) -> Option<Byt
 pub(super) fn byte_range(range: &FileRange) -> Range<u64> {
     let from_zero = |bound: i64| u64::try_from(bound).unwrap_or(0);
     from_zero(range.start)..from_zero(range.end)
-}
-
-/// The first row and the rows of each stripe that starts in `range`.
-pub(super) fn stripe_rows(meta: &FileMeta, range: Option<&Range<u64>>) -> Vec<Range<u64>> {
-    let mut first_row = 0;
-    let mut rows = Vec::new();
-    for stripe in meta.stripes() {
-        let end = first_row + u64::from(stripe.rows);
-        if range.is_none_or(|range| range.contains(&stripe.offset)) {
-            rows.push(first_row..end);
-        }
-        first_row = end;
-    }
-    rows
 }
 
 #[cfg(test)]

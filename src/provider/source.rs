@@ -22,6 +22,7 @@ use datafusion::physical_plan::apply_expression_roots;
 use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet};
 use datafusion::physical_plan::{DisplayFormatType, SortOrderPushdownResult};
+use datafusion_datasource::file_groups::FileGroupPartitioner;
 use datafusion_datasource::morsel::Morselizer;
 use object_store::ObjectStore;
 
@@ -33,6 +34,9 @@ use super::{pushdown, sort};
 
 /// The name of the format: in `STORED AS`, as the extension of files, and in plans.
 pub(super) const NAME: &str = "fermion";
+
+/// Bytes of files from which on they are split.
+const SPLIT_MIN: usize = 1 << 20;
 
 /// The hidden column that `file_row_index()` becomes.
 const ROW_INDEX: &str = "__datafusion_file_row_index";
@@ -196,6 +200,26 @@ impl FileSource for FermionSource {
         let answer = |takes: bool| if takes && self.options.pushdown_filters { PushedDown::Yes } else { PushedDown::No };
         let answers = takes.into_iter().map(answer).collect();
         Ok(FilterPushdownPropagation::with_parent_pushdown_result(answers).with_updated_node(Arc::new(self.with_filters(kept))))
+    }
+
+    /// Splits files that are far smaller than the engine would: they hold several times the rows of others of their size, and a stripe need not stay whole.
+    fn repartitioned(
+        &self,
+        target_partitions: usize,
+        repartition_file_min_size: usize,
+        output_ordering: Option<LexOrdering>,
+        config: &FileScanConfig,
+    ) -> Result<Option<FileScanConfig>> {
+        let groups = FileGroupPartitioner::new()
+            .with_target_partitions(target_partitions)
+            .with_repartition_file_min_size(repartition_file_min_size.min(SPLIT_MIN))
+            .with_preserve_order_within_groups(output_ordering.is_some())
+            .repartition_file_groups(&config.file_groups);
+        Ok(groups.map(|groups| {
+            let mut config = config.clone();
+            config.file_groups = groups;
+            config
+        }))
     }
 
     fn try_pushdown_sort(

@@ -10,5 +10,5 @@ pub mod stats;
 pub mod stripes;
 pub mod write;
 
-pub use read::{ColumnMeta, ColumnSummary, FermionScan, FileMeta, LoadColumns, Open, OpenOptions, ScanRequest};
+pub use read::{ColumnMeta, ColumnSummary, FermionScan, FileMeta, LoadColumns, Open, OpenOptions, Part, ScanRequest};
 pub use write::{Summary, Writer, WriterOptions};

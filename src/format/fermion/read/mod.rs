@@ -5,6 +5,7 @@ mod columns;
 mod meta;
 mod morsel;
 mod open;
+mod parts;
 mod plan;
 mod scan;
 mod summary;
@@ -13,6 +14,7 @@ mod zones;
 pub use columns::LoadColumns;
 pub use meta::{ColumnMeta, FileMeta};
 pub use open::{Open, OpenOptions};
+pub use parts::Part;
 pub use scan::{FermionScan, ScanRequest};
 pub use summary::ColumnSummary;
 

@@ -12,6 +12,7 @@ use super::column::LoadedColumn;
 use super::columns::LoadColumns;
 use super::meta::FileMeta;
 use super::morsel::StripeMorsel;
+use super::parts::Part;
 use super::plan::{Fetched, StripePlan};
 use super::zones::{page_zones, stripe_zones};
 use crate::format::error::{Error, Result};
@@ -27,7 +28,7 @@ pub struct ScanRequest {
     pub schema: SchemaRef,
     /// Columns whose statistics the caller prunes by; without any, there is no [`Step::Prune`].
     pub prune_columns: Vec<usize>,
-    /// Read the stripes that start in this range of the file; `None` reads all.
+    /// Read the rows of this range of the file, see [`FileMeta::parts`]; `None` reads all.
     pub range: Option<Range<u64>>,
     /// Rows of a batch.
     pub batch_rows: usize,
@@ -40,7 +41,7 @@ pub struct FermionScan {
     meta: Arc<FileMeta>,
     request: ScanRequest,
     fields: Vec<FieldRef>,
-    stripes: VecDeque<usize>,
+    parts: VecDeque<Part>,
     state: State,
 }
 
@@ -65,13 +66,12 @@ impl FermionScan {
             return Err(Error::invalid_argument("a batch has at least one row"));
         }
         let fields = request.columns.iter().map(|column| meta.field(*column)).collect::<Result<_>>()?;
-        let wanted = |offset: u64| request.range.as_ref().is_none_or(|range| range.contains(&offset));
-        let stripes = meta.stripes().iter().enumerate().filter(|(_, stripe)| wanted(stripe.offset)).map(|(index, _)| index).collect();
+        let parts = meta.parts(request.range.as_ref()).into();
         let mut columns = [request.columns.as_slice(), request.prune_columns.as_slice()].concat();
         columns.sort_unstable();
         columns.dedup();
         let state = State::LoadColumns(meta.load_columns(&columns));
-        Ok(Self { meta, request, fields, stripes, state })
+        Ok(Self { meta, request, fields, parts, state })
     }
 
     fn next(&mut self, state: State, answer: Answer) -> Result<Step> {
@@ -94,9 +94,9 @@ impl FermionScan {
                 self.state = State::LoadColumns(load);
                 Ok(Step::Fetch(fetches))
             }
-            Loading::Ready(()) if self.request.prune_columns.is_empty() || self.stripes.is_empty() => self.next_stripe(),
+            Loading::Ready(()) if self.request.prune_columns.is_empty() || self.parts.is_empty() => self.next_stripe(),
             Loading::Ready(()) => {
-                let zones = stripe_zones(&self.meta, &self.request.prune_columns, self.stripes.make_contiguous())?;
+                let zones = stripe_zones(&self.meta, &self.request.prune_columns, self.parts.make_contiguous())?;
                 self.state = State::PruneStripes;
                 Ok(Step::Prune(zones))
             }
@@ -104,30 +104,29 @@ impl FermionScan {
     }
 
     fn keep_stripes(&mut self, keep: &BooleanArray) -> Result<Step> {
-        let keep = kept(keep, self.stripes.len())?;
-        self.stripes = self.stripes.iter().zip(keep).filter(|(_, keep)| *keep).map(|(stripe, _)| *stripe).collect();
+        let mut keep = kept(keep, self.parts.len())?;
+        self.parts.retain(|_| keep.next().unwrap_or(true));
         self.next_stripe()
     }
 
     fn visit_stripes(&mut self, indices: &[usize]) -> Result<Step> {
-        let stripe = |index: &usize| self.stripes.get(*index).copied();
-        let stripes = indices.iter().map(stripe).collect::<Option<VecDeque<usize>>>();
-        let no_such = || Error::invalid_argument(format!("of {} stripes, {indices:?} are to be read", self.stripes.len()));
-        self.stripes = stripes.filter(|stripes| stripes.len() <= self.stripes.len()).ok_or_else(no_such)?;
+        let part = |index: &usize| self.parts.get(*index).cloned();
+        let parts = indices.iter().map(part).collect::<Option<VecDeque<Part>>>();
+        let no_such = || Error::invalid_argument(format!("of {} stripes, {indices:?} are to be read", self.parts.len()));
+        self.parts = parts.filter(|parts| parts.len() <= self.parts.len()).ok_or_else(no_such)?;
         self.next_stripe()
     }
 
     fn next_stripe(&mut self) -> Result<Step> {
-        let Some(stripe) = self.stripes.pop_front() else {
+        let Some(part) = self.parts.pop_front() else {
             self.state = State::Done;
             return Ok(Step::Done);
         };
-        let rows = self.meta.stripes().get(stripe).map_or(0, |stripe| stripe.rows as usize);
         if self.request.prune_columns.is_empty() {
-            return self.fetch_pages(stripe, vec![0..rows]);
+            return self.fetch_pages(part.stripe, vec![part.rows]);
         }
-        let pages = page_zones(&self.meta, &self.request.prune_columns, stripe, rows)?;
-        self.state = State::PrunePages { stripe, ranges: pages.ranges };
+        let pages = page_zones(&self.meta, &self.request.prune_columns, &part)?;
+        self.state = State::PrunePages { stripe: part.stripe, ranges: pages.ranges };
         Ok(Step::Prune(pages.zones))
     }
 

@@ -7,6 +7,7 @@ use arrow::compute::take;
 use arrow::datatypes::DataType;
 
 use super::meta::{ColumnMeta, FileMeta};
+use super::parts::Part;
 use crate::format::error::{Error, Result};
 use crate::format::fermion::cmb::{Chunk, Cmb};
 use crate::format::fermion::stats::{Bounds, Which, ZoneStats, bound_array, prunable_type};
@@ -15,19 +16,23 @@ use crate::format::scan::{Level, ZoneColumn, Zones};
 /// The stream of values of a column that is not nested; validity comes first.
 const LEAF_DATA: usize = 1;
 
-/// One zone per stripe.
-pub(super) fn stripe_zones(meta: &FileMeta, columns: &[usize], stripes: &[usize]) -> Result<Zones> {
-    let rows = stripes.iter().filter_map(|stripe| meta.stripes().get(*stripe)).map(|stripe| u64::from(stripe.rows));
-    let mut zones = Zones { level: Level::Stripe, row_counts: UInt64Array::from_iter_values(rows), columns: Vec::new() };
+/// One zone per stripe, of the rows of it that are asked for.
+pub(super) fn stripe_zones(meta: &FileMeta, columns: &[usize], parts: &[Part]) -> Result<Zones> {
+    let row_counts = UInt64Array::from_iter_values(parts.iter().map(|part| part.rows.len() as u64));
+    let mut zones = Zones { level: Level::Stripe, row_counts, columns: Vec::new() };
     for column in columns {
         let field = meta.field(*column)?;
         let Some(leaf) = prunable_type(field.data_type()) else { continue };
         let cmb = loaded(meta, *column)?;
-        let known = stripes.iter().zip(zones.row_counts.values()).map(|(stripe, rows)| chunk_zone(&cmb, *stripe, *rows)).collect::<Result<Vec<_>>>();
+        let known = parts.iter().map(|part| part_zone(&cmb, part, stripe_rows(meta, part))).collect::<Result<Vec<_>>>();
         let bounded = known.and_then(|known| zone_column(*column, leaf, &known));
         zones.columns.push(bounded.map_err(|error| meta.in_cmb(error, *column))?);
     }
     Ok(zones)
+}
+
+fn stripe_rows(meta: &FileMeta, part: &Part) -> usize {
+    meta.stripes().get(part.stripe).map_or(0, |stripe| stripe.rows as usize)
 }
 
 /// What is known of a zone.
@@ -62,6 +67,21 @@ fn chunk_zone(column: &ColumnMeta, stripe: usize, rows: u64) -> Result<Zone> {
     }
 }
 
+/// Bounds of a stripe are bounds of a part of it.
+fn part_zone(column: &ColumnMeta, part: &Part, stripe_rows: usize) -> Result<Zone> {
+    let zone = chunk_zone(column, part.stripe, stripe_rows as u64)?;
+    Ok(Zone { nulls: zone.nulls.and_then(|nulls| nulls_of_part(nulls, stripe_rows, part.rows.len())), ..zone })
+}
+
+/// Of a part of some rows it is only known if all of them are null or none.
+fn nulls_of_part(nulls: u64, rows: usize, part: usize) -> Option<u64> {
+    match nulls {
+        0 => Some(0),
+        nulls if nulls == rows as u64 => Some(part as u64),
+        nulls => (part == rows).then_some(nulls),
+    }
+}
+
 fn zone_column(column: usize, leaf: &DataType, zones: &[Zone]) -> Result<ZoneColumn> {
     let bounds = |which| bound_array(leaf, zones.iter().map(|zone| (zone.stats, zone.bounds.as_ref())), which);
     let null_counts = zones.iter().map(|zone| zone.nulls).collect();
@@ -76,22 +96,23 @@ pub(super) struct PageZones {
     pub(super) zones: Zones,
 }
 
-/// Zones of the pages of a stripe.
-pub(super) fn page_zones(meta: &FileMeta, columns: &[usize], stripe: usize, rows: usize) -> Result<PageZones> {
+/// Zones of the pages of a stripe, as far as they have rows that are asked for.
+pub(super) fn page_zones(meta: &FileMeta, columns: &[usize], part: &Part) -> Result<PageZones> {
+    let rows = stripe_rows(meta, part);
     let mut paged = Vec::with_capacity(columns.len());
     for column in columns {
         let field = meta.field(*column)?;
         if let Some(leaf) = prunable_type(field.data_type()) {
-            let pages = column_pages(&loaded(meta, *column)?, stripe, rows);
+            let pages = column_pages(&loaded(meta, *column)?, part.stripe, rows);
             let bounded = pages.and_then(|pages| Ok((zone_column(*column, leaf, &pages.zones)?, pages.ends)));
             paged.push(bounded.map_err(|error| meta.in_cmb(error, *column))?);
         }
     }
-    let mut ends: Vec<usize> = paged.iter().flat_map(|(_, ends)| ends.iter().copied()).collect();
-    ends.push(rows);
+    let mut ends: Vec<usize> = paged.iter().flat_map(|(_, ends)| ends.iter().copied().filter(|end| part.rows.contains(end))).collect();
+    ends.push(part.rows.end);
     ends.sort_unstable();
     ends.dedup();
-    let starts = std::iter::once(0).chain(ends.iter().copied());
+    let starts = std::iter::once(part.rows.start).chain(ends.iter().copied());
     let ranges: Vec<Range<usize>> = starts.zip(&ends).map(|(start, end)| start..*end).filter(|range| !range.is_empty()).collect();
     let columns = paged.into_iter().map(|(column, ends)| spread(column, &ends, &ranges)).collect::<Result<_>>()?;
     let row_counts = UInt64Array::from_iter_values(ranges.iter().map(|range| range.len() as u64));
@@ -137,19 +158,13 @@ fn spread(column: ZoneColumn, ends: &[usize], ranges: &[Range<usize>]) -> Result
     Ok(ZoneColumn { column: column.column, min: pick(&column.min)?, max: pick(&column.max)?, null_counts })
 }
 
-/// Of a page that is cut into several zones, it is only known which of them are all null or not null at all.
 fn counts_of(nulls: &UInt64Array, pages: &UInt32Array, ends: &[usize], ranges: &[Range<usize>]) -> UInt64Array {
     let count = |(page, range): (Option<u32>, &Range<usize>)| {
         let page = page? as usize;
         let start = page.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or(0);
         let rows = ends.get(page)?.checked_sub(start)?;
         let nulls = nulls.is_valid(page).then(|| nulls.value(page))?;
-        match nulls {
-            0 => Some(0),
-            nulls if nulls == rows as u64 => Some(range.len() as u64),
-            nulls if rows == range.len() => Some(nulls),
-            _ => None,
-        }
+        nulls_of_part(nulls, rows, range.len())
     };
     pages.iter().zip(ranges).map(count).collect()
 }
