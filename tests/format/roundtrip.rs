@@ -158,41 +158,76 @@ fn check_zones(seed: u64) {
 }
 
 fn check_zones_of(schema: &SchemaRef, batches: &[RecordBatch], seed: u64) {
+    check_zones_with(schema, batches, seed, options(seed));
+}
+
+/// Reads the file in parts, as it would be on several threads.
+fn check_zones_with(schema: &SchemaRef, batches: &[RecordBatch], seed: u64, options: WriterOptions) {
     let Ok(table) = concat_batches(schema, batches) else { return };
-    let file = write(schema, batches, options(seed)).unwrap();
+    let file = write(schema, batches, options).unwrap();
     let meta = open(&file, &OpenOptions { prefetch: seed % 2000 + 1, eager_load_threshold: seed % 3 * 1000 }).unwrap();
     let columns: Vec<usize> = (0..schema.fields().len()).collect();
-    let request = ScanRequest { columns: columns.clone(), schema: Arc::clone(schema), prune_columns: columns, range: None, batch_rows: 777 };
     let mut rng = random::rng(seed ^ 1);
+    let length = file.len() as u64;
+    let mut cuts: Vec<u64> = (0..rng.random_range(0..4)).map(|_| rng.random_range(0..length)).chain([0, length]).collect();
+    cuts.sort_unstable();
     let mut kept: Vec<bool> = Vec::new();
+    let mut read = Vec::new();
     let mut row = 0;
-    let read = scan(&file, &meta, request, |zones| {
-        let mut keep = Vec::new();
-        // Stripes are shown all at once, the pages of each when it is read.
-        let mut start = if zones.level == Level::Stripe { 0 } else { row };
-        for (zone, rows) in zones.row_counts.values().iter().enumerate() {
-            let rows = usize::try_from(*rows).unwrap();
-            zones.columns.iter().for_each(|column| check_bounds(column, zone, &table.slice(start, rows)));
-            start += rows;
-            if zones.level == Level::Page {
-                keep.push(rng.random_bool(0.5));
-                kept.extend(std::iter::repeat_n(keep[zone], rows));
+    for range in cuts.windows(2).map(|cut| cut[0]..cut[1]) {
+        let first_row = row;
+        let rows: u64 = meta.parts(Some(&range)).iter().map(|part| part.rows.len() as u64).sum();
+        let end_row = first_row + usize::try_from(rows).unwrap();
+        let request =
+            ScanRequest { columns: columns.clone(), schema: Arc::clone(schema), prune_columns: columns.clone(), range: Some(range), batch_rows: 777 };
+        let part = scan(&file, &meta, request, |zones| {
+            let mut keep = Vec::new();
+            // Stripes are shown all at once, the pages of each when it is read.
+            let mut start = if zones.level == Level::Stripe { first_row } else { row };
+            for (zone, rows) in zones.row_counts.values().iter().enumerate() {
+                let rows = usize::try_from(*rows).unwrap();
+                zones.columns.iter().for_each(|column| check_bounds(column, zone, &table.slice(start, rows)));
+                start += rows;
+                if zones.level == Level::Page {
+                    keep.push(rng.random_bool(0.5));
+                    kept.extend(std::iter::repeat_n(keep[zone], rows));
+                }
             }
-        }
-        if zones.level == Level::Stripe {
-            assert_eq!(start, table.num_rows(), "stripes cover every row");
-            return BooleanArray::from(vec![true; zones.row_counts.len()]);
-        }
-        row = start;
-        BooleanArray::from(keep)
-    })
-    .unwrap();
+            if zones.level == Level::Stripe {
+                assert_eq!(start, end_row, "stripes cover every row");
+                return BooleanArray::from(vec![true; zones.row_counts.len()]);
+            }
+            row = start;
+            BooleanArray::from(keep)
+        });
+        read.extend(part.unwrap());
+        row = end_row;
+    }
+    assert_eq!(row, table.num_rows(), "parts cover every row");
     if schema.fields().is_empty() {
         return;
     }
     assert_eq!(kept.len(), table.num_rows(), "zones cover every row");
     if let Ok(expected) = filter_record_batch(&table, &BooleanArray::from(kept)) {
         assert_same(schema, &[expected], &read);
+    }
+}
+
+/// Stripes of many rows, which are cut in the middle.
+#[test]
+fn the_parts_of_a_stripe_are_the_stripe() {
+    let item = |data_type| Arc::new(Field::new("item", data_type, true));
+    let text = DataType::Dictionary(Box::new(DataType::Int16), Box::new(DataType::Utf8));
+    let types = [DataType::Int32, DataType::Utf8, DataType::List(item(DataType::Int8)), DataType::FixedSizeList(item(DataType::Utf8View), 2), text];
+    let fields: Vec<Field> = types.into_iter().enumerate().map(|(index, data_type)| Field::new(format!("c{index}"), data_type, true)).collect();
+    let schema = Arc::new(Schema::new(fields));
+    for seed in 0..8 {
+        let rng = &mut random::rng(seed);
+        let mut columns: Vec<ArrayRef> = schema.fields().iter().map(|field| random::array(rng, field.data_type(), 30_000, true)).collect();
+        // The first column is null in the first half, so that a part of the stripe has as many nulls as rows, or none, and the stripe has not.
+        columns[0] = Arc::new(Int32Array::from_iter((0..30_000).map(|row| (row >= 15_000).then_some(row))));
+        let options = WriterOptions { stripe_rows: [20_000, 30_000][seed as usize % 2], page_rows: 900 << (seed % 4), ..Default::default() };
+        check_zones_with(&schema, &[RecordBatch::try_new(Arc::clone(&schema), columns).unwrap()], seed, options);
     }
 }
 
