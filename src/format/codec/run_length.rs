@@ -140,11 +140,14 @@ impl Decode for Runs {
             }
             Decoded::Fixed(bytes) => with_word!(out.ptype().width().unwrap_or(1), T => {
                 let words = words_of::<T>(bytes)?;
-                fill_runs(words, ends, range, out)
+                let out = out.grow(range.len())?;
+                fill_runs(|run| words[run], ends, range, out)
             }),
             Decoded::Views { views, buffers } => {
                 let (out, base) = out.views(buffers)?;
-                each_run(ends, range, |run, length| out.resize(out.len() + length, rebase(views[run], base)))
+                let before = out.len();
+                out.resize(before + range.len(), 0);
+                fill_runs(|run| rebase(views[run], base), ends, range, &mut out[before..])
             }
         }
     }
@@ -161,13 +164,12 @@ impl Decode for Runs {
 /// Short runs are written this many values at a time: what is too much is overwritten by the next run, and the length decides no branch.
 const STRIDE: usize = 8;
 
-fn fill_runs<T: Word>(words: &[T], ends: &[u32], range: Range<usize>, out: &mut Output) -> Result<()> {
-    let out = out.grow::<T>(range.len())?;
+fn fill_runs<T: Copy>(value: impl Fn(usize) -> T, ends: &[u32], range: Range<usize>, out: &mut [T]) -> Result<()> {
     let mut at = 0;
     each_run(ends, range, |run, length| {
         match out[at..].first_chunk_mut::<STRIDE>() {
-            Some(stride) if length <= STRIDE => *stride = [words[run]; STRIDE],
-            _ => out[at..at + length].fill(words[run]),
+            Some(stride) if length <= STRIDE => *stride = [value(run); STRIDE],
+            _ => out[at..at + length].fill(value(run)),
         }
         at += length;
     })

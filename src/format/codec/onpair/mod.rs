@@ -286,7 +286,7 @@ impl Decode for Coded {
         };
         let bytes = Buffer::from_vec(bytes);
         if self.utf8 && !self.table()?.ascii {
-            let is_text = |value: &Range<usize>| bytes.get(value.clone()).is_some_and(|value| std::str::from_utf8(value).is_ok());
+            let is_text = |value: &Range<usize>| bytes.get(value.clone()).is_some_and(|value| simdutf8::basic::from_utf8(value).is_ok());
             if !values.iter().all(is_text) {
                 return Err(Error::invalid_file("a string is not UTF-8"));
             }
