@@ -33,6 +33,8 @@ use crate::format::fermion::{FermionScan, Part, ScanRequest};
 #[derive(Debug)]
 pub(super) struct ScanContext {
     pub(super) store: Arc<dyn ObjectStore>,
+    /// Whether the store is the file system of this machine.
+    pub(super) is_local: bool,
     pub(super) caches: Option<Arc<CacheManager>>,
     pub(super) options: FermionReadOptions,
     pub(super) table: TableSchema,
@@ -81,6 +83,7 @@ impl PreparedFile {
         let range = file.range.as_ref().map(byte_range);
         let reader = ObjectReader::new(Arc::clone(&context.store), Arc::new(file.object_meta), context.options.coalesce_gap)
             .caching(context.caches.clone())
+            .local(context.is_local)
             .counting(metrics.bytes_scanned.clone(), metrics.io_time.clone());
         Ok(Self { context, range, reader, metrics, output, projection, predicate, pruner })
     }

@@ -296,10 +296,13 @@ fn looked_up(codes: &[u32], verdicts: &BooleanBuffer) -> BooleanBuffer {
         return BooleanBuffer::collect_bool(codes.len(), |row| verdicts.value(codes[row] as usize));
     }
     // A byte cannot lie outside of this table, and nothing has to be compared for each row.
-    let mut table = [0_u64; BYTES];
+    let mut table = [0_u8; BYTES];
     verdicts.set_indices().for_each(|value| table[value] = 1);
-    let words = codes.chunks(64).map(|codes| codes.iter().zip(0..).fold(0, |word, (code, bit)| word | table[usize::from(*code as u8)] << bit));
-    BooleanBuffer::new(Buffer::from_iter(words), 0, codes.len())
+    let verdict = |code: u32| table[usize::from(code as u8)];
+    let (whole, rest) = codes.as_chunks::<8>();
+    let byte = |codes: &[u32]| codes.iter().zip(0..).fold(0, |byte, (code, bit)| byte | verdict(*code) << bit);
+    let bytes = whole.iter().map(|codes| byte(codes)).chain((!rest.is_empty()).then(|| byte(rest)));
+    BooleanBuffer::new(Buffer::from(bytes.collect::<Vec<u8>>()), 0, codes.len())
 }
 
 /// What an optional conjunct says now; `None` if it is better not asked about rows: a set of floats tells -0.0 from 0.0, which a join takes for equal.

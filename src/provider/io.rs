@@ -4,15 +4,18 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use datafusion::common::runtime::SpawnedTask;
 use datafusion::datasource::listing::FileRange;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::cache::cache_manager::CacheManager;
 use datafusion::physical_plan::metrics::{Count, Time};
 use futures::{StreamExt, TryStreamExt, stream};
-use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt};
+use object_store::{GetOptions, GetResult, GetResultPayload, ObjectMeta, ObjectStore, ObjectStoreExt};
 
 use super::cache::forget_listing;
 use super::error::in_file;
+#[cfg(unix)]
+use super::local::read_ranges;
 use crate::format::Error;
 use crate::format::scan::{Fetch, Load, Loading};
 
@@ -28,6 +31,7 @@ pub(super) struct ObjectReader {
     object: Arc<ObjectMeta>,
     caches: Option<Arc<CacheManager>>,
     gap: u64,
+    is_local: bool,
     bytes_scanned: Count,
     io_time: Time,
 }
@@ -35,12 +39,17 @@ pub(super) struct ObjectReader {
 impl ObjectReader {
     /// Reads `object`; ranges with at most `gap` bytes between them are fetched as one.
     pub(super) fn new(store: Arc<dyn ObjectStore>, object: Arc<ObjectMeta>, gap: u64) -> Self {
-        Self { store, object, caches: None, gap, bytes_scanned: Count::new(), io_time: Time::new() }
+        Self { store, object, caches: None, gap, is_local: false, bytes_scanned: Count::new(), io_time: Time::new() }
     }
 
     /// Takes open files from the session's caches, and puts them there.
     pub(super) fn caching(self, caches: Option<Arc<CacheManager>>) -> Self {
         Self { caches, ..self }
+    }
+
+    /// Whether the store is the file system of this machine, which hands out files.
+    pub(super) fn local(self, is_local: bool) -> Self {
+        Self { is_local, ..self }
     }
 
     /// Counts bytes and time here.
@@ -72,19 +81,46 @@ impl ObjectReader {
         let merged = merge(fetches, self.gap);
         let bytes = {
             let _timer = self.io_time.timer();
-            let reads: Vec<_> = merged.iter().map(|range| self.read(range.clone())).collect();
-            stream::iter(reads).buffered(PARALLEL).try_collect::<Vec<_>>().await?
+            if self.is_local {
+                self.read_file(&merged).await?
+            } else {
+                let reads: Vec<_> = merged.iter().map(|range| self.read(range.clone())).collect();
+                stream::iter(reads).buffered(PARALLEL).try_collect::<Vec<_>>().await?
+            }
         };
         self.bytes_scanned.add(bytes.iter().map(Bytes::len).sum());
         fetches.iter().map(|fetch| cut(&merged, &bytes, &fetch.range).ok_or_else(|| self.short(fetch))).collect()
     }
 
-    /// One range. What was planned by one version of the object must not be filled with the bytes of another: a page that happens to lie where
-    /// the old one did is intact, and its rows wrong.
+    /// Ranges of a file of this machine, which is opened once for all of them.
+    async fn read_file(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let Some((first, rest)) = ranges.split_first() else { return Ok(Vec::new()) };
+        let found = self.get(first.clone()).await?;
+        #[cfg(unix)]
+        if let GetResultPayload::File(file, _) = found.payload {
+            let ranges = ranges.to_vec();
+            let read = SpawnedTask::spawn_blocking(move || read_ranges(&file, &ranges));
+            let read = read.join_unwind().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
+            let failed = |source: std::io::Error| object_store::Error::Generic { store: "local file system", source: source.into() };
+            return read.map_err(|error| DataFusionError::from(failed(error)).context(format!("reading {}", self.object.location)));
+        }
+        let mut bytes = vec![found.bytes().await?];
+        for range in rest {
+            bytes.push(self.read(range.clone()).await?);
+        }
+        Ok(bytes)
+    }
+
     async fn read(&self, range: Range<u64>) -> Result<Bytes> {
+        Ok(self.get(range).await?.bytes().await?)
+    }
+
+    /// The object, to read one range. What was planned by one version of it must not be filled with the bytes of another: a page that happens to lie
+    /// where the old one did is intact, and its rows wrong.
+    async fn get(&self, range: Range<u64>) -> Result<GetResult> {
         let location = &self.object.location;
         let error = match self.store.get_opts(location, GetOptions::new().with_range(Some(range))).await {
-            Ok(found) if !is_another(&self.object, &found.meta) => return Ok(found.bytes().await?),
+            Ok(found) if !is_another(&self.object, &found.meta) => return Ok(found),
             Ok(_) => self.changed(),
             // The range may lie beyond the end of what is there now.
             Err(error) => match self.store.head(location).await {

@@ -31,6 +31,7 @@ mod file;
 mod filter;
 mod format;
 mod io;
+mod local;
 pub mod metrics;
 mod morsel;
 mod options;

@@ -12,6 +12,7 @@ use datafusion::datasource::physical_plan::{FileOpener, FileScanConfig, FileSour
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::error::Result;
 use datafusion::execution::cache::cache_manager::CacheManager;
+use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::functions::core::file_row_index::FileRowIndexFunc;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::ProjectionExprs;
@@ -134,6 +135,7 @@ impl FileSource for FermionSource {
     fn create_morselizer(&self, store: Arc<dyn ObjectStore>, config: &FileScanConfig, partition: usize) -> Result<Box<dyn Morselizer>> {
         let context = ScanContext {
             store,
+            is_local: config.object_store_url == ObjectStoreUrl::local_filesystem(),
             caches: self.caches.clone(),
             options: self.options.clone(),
             table: self.table.clone(),

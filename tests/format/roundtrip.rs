@@ -226,7 +226,7 @@ fn the_parts_of_a_stripe_are_the_stripe() {
         let mut columns: Vec<ArrayRef> = schema.fields().iter().map(|field| random::array(rng, field.data_type(), 30_000, true)).collect();
         // The first column is null in the first half, so that a part of the stripe has as many nulls as rows, or none, and the stripe has not.
         columns[0] = Arc::new(Int32Array::from_iter((0..30_000).map(|row| (row >= 15_000).then_some(row))));
-        let options = WriterOptions { stripe_rows: [20_000, 30_000][seed as usize % 2], page_rows: 900 << (seed % 4), ..Default::default() };
+        let options = WriterOptions { stripe_rows: if seed % 2 == 0 { 20_000 } else { 30_000 }, page_rows: 900 << (seed % 4), ..Default::default() };
         check_zones_with(&schema, &[RecordBatch::try_new(Arc::clone(&schema), columns).unwrap()], seed, options);
     }
 }

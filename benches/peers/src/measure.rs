@@ -1,7 +1,5 @@
 //! The measuring: every side in turn, for each query.
 
-use std::time::Duration;
-
 use crate::session::{Cost, Session};
 use crate::suites::{Case, Section};
 use crate::{Result, median};
@@ -49,17 +47,18 @@ async fn agree(case: &Case, sessions: &[Session], failures: &mut Vec<String>) ->
 
 /// The sides take turns, so that a machine that slows down slows all of them.
 async fn costs(case: &Case, sessions: &[Session], agree: &[bool], runs: usize) -> Result<Vec<Option<Cost>>> {
-    let mut costs = vec![Vec::new(); sessions.len()];
+    let mut times = vec![Vec::new(); sessions.len()];
     for _ in 0..runs {
-        for ((session, costs), _) in sessions.iter().zip(&mut costs).zip(agree).filter(|(_, agrees)| **agrees) {
-            costs.push(session.run(&case.query).await?);
+        for ((session, times), _) in sessions.iter().zip(&mut times).zip(agree).filter(|(_, agrees)| **agrees) {
+            times.push(session.run(&case.query).await?);
         }
     }
-    Ok(costs.iter().map(|costs| middle(costs)).collect())
-}
-
-/// The run of median time.
-fn middle(costs: &[Cost]) -> Option<Cost> {
-    let time: Duration = median(costs.iter().map(|cost| cost.time).collect())?;
-    costs.iter().find(|cost| cost.time == time).copied()
+    let mut costs = Vec::new();
+    for (session, times) in sessions.iter().zip(times) {
+        costs.push(match median(times) {
+            Some(time) => Some(Cost { time, read: session.traffic(&case.query).await? }),
+            None => None,
+        });
+    }
+    Ok(costs)
 }

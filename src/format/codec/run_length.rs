@@ -9,7 +9,7 @@ use super::choose::Context;
 use super::node::{EncodedNode, Node, Parts};
 use super::plain::rebase;
 use super::sample::{Cost, Sample, real};
-use super::words::{Word, with_word, words_from, words_of};
+use super::words::{with_word, words_from, words_of};
 use super::{Decode, Decoded, Encoding, EncodingId, Output, PType, Values};
 use crate::format::{Error, Result};
 
