@@ -113,7 +113,7 @@ fn values(name: &str) -> Values {
 }
 
 fn options(name: &str, forced: Option<EncodingId>) -> EncodeOptions {
-    EncodeOptions { zstd_level: name.ends_with("zstd").then_some(3), forced }
+    EncodeOptions { zstd_level: name.ends_with("zstd").then_some(3), forced, ..EncodeOptions::default() }
 }
 
 fn page_bytes(name: &str, values: &Values) -> Bytes {

@@ -14,6 +14,7 @@ use datafusion::common::config_err;
 use datafusion::common::utils::datafusion_strsim::levenshtein;
 use datafusion::error::{DataFusionError, Result};
 
+use crate::format::codec::Compression;
 use crate::format::fermion::WriterOptions;
 
 /// Namespaces of statement options that are about Fermion; a key without a dot is one, too. All others (`aws.`, `execution.`, …) are not ours.
@@ -63,6 +64,8 @@ pub struct FermionWriteOptions {
     pub stripe_bytes: usize,
     /// Bytes of rows that may wait to be encoded.
     pub buffer_bytes: usize,
+    /// What files are meant to be best at.
+    pub compression: Compression,
     /// Level of ZSTD on top of the encodings where it pays; `None` is never.
     pub zstd_level: Option<i32>,
     /// Write checksums.
@@ -89,18 +92,31 @@ impl Default for FermionReadOptions {
 
 impl Default for FermionWriteOptions {
     fn default() -> Self {
-        let WriterOptions { page_bytes, page_rows, stripe_rows, stripe_bytes, buffer_bytes, zstd_level, checksums, statistics, .. } =
+        let WriterOptions { page_bytes, page_rows, stripe_rows, stripe_bytes, buffer_bytes, compression, zstd_level, checksums, statistics, .. } =
             WriterOptions::default();
-        Self { page_rows, page_bytes, stripe_rows, stripe_bytes, buffer_bytes, zstd_level, checksums, statistics, threads: 0 }
+        Self { page_rows, page_bytes, stripe_rows, stripe_bytes, buffer_bytes, compression, zstd_level, checksums, statistics, threads: 0 }
     }
 }
 
 impl FermionWriteOptions {
     /// The options of the format's writer.
     pub(super) fn writer_options(&self, target_partitions: usize, ordering: Option<String>) -> WriterOptions {
-        let Self { page_rows, page_bytes, stripe_rows, stripe_bytes, buffer_bytes, zstd_level, checksums, statistics, threads } = self.clone();
+        let Self { page_rows, page_bytes, stripe_rows, stripe_bytes, buffer_bytes, compression, zstd_level, checksums, statistics, threads } =
+            self.clone();
         let threads = if threads == 0 { target_partitions.max(1) } else { threads };
-        WriterOptions { page_bytes, page_rows, stripe_rows, stripe_bytes, buffer_bytes, zstd_level, checksums, statistics, threads, ordering }
+        WriterOptions {
+            page_bytes,
+            page_rows,
+            stripe_rows,
+            stripe_bytes,
+            buffer_bytes,
+            compression,
+            zstd_level,
+            checksums,
+            statistics,
+            threads,
+            ordering,
+        }
     }
 }
 
@@ -126,10 +142,20 @@ macro_rules! entry {
     };
 }
 
-static ENTRIES: [OptionEntry; 16] = [
+static ENTRIES: [OptionEntry; 17] = [
     entry!("buffer_bytes", write.buffer_bytes, "(writing) Bytes of rows that may wait to be encoded"),
     entry!("checksums", write.checksums, "(writing) Write checksums of pages and metadata"),
     entry!("coalesce_gap", read.coalesce_gap, "(reading) Ranges with at most this many bytes between them are fetched as one"),
+    OptionEntry {
+        name: "compression",
+        description: "(writing) What files are best at: fast, balanced or small; sets zstd_level to 1, 3 or 9",
+        get: |options| options.write.compression.to_string(),
+        set: |options, value| {
+            options.write.compression = parse("compression", value)?;
+            options.write.zstd_level = options.write.compression.zstd_level();
+            Ok(())
+        },
+    },
     entry!("eager_load_threshold", read.eager_load_threshold, "(reading) Metadata up to this many bytes is read as a whole when a file is opened"),
     entry!("force_view_types", read.force_view_types, "(reading) Read strings and binaries as Utf8View and BinaryView"),
     entry!("max_in_list_size", read.max_in_list_size, "(reading) Longest IN list that is compared with statistics"),
@@ -254,7 +280,7 @@ mod tests {
 
     #[test]
     fn every_option_is_set_by_what_it_shows() {
-        let values = ["10", "false", "1", "2", "false", "3", "4", "5", "6", "false", "false", "false", "7", "8", "9", "none"];
+        let values = ["10", "false", "1", "small", "2", "false", "3", "4", "5", "6", "false", "false", "false", "7", "8", "9", "none"];
         let mut changed = FermionOptions::default();
         for (entry, value) in ENTRIES.iter().zip(values) {
             assert_ne!((entry.get)(&changed), value, "{}", entry.name);
@@ -282,12 +308,21 @@ mod tests {
     }
 
     #[test]
+    fn compression_brings_a_level_of_zstd_unless_the_statement_has_its_own() {
+        let level = |entries: &[(&str, &str)]| altered(entries).unwrap().write.zstd_level;
+        assert_eq!(["fast", "Balanced", "SMALL"].map(|name| level(&[("compression", name)])), [Some(1), Some(3), Some(9)]);
+        assert_eq!(level(&[("zstd_level", "5"), ("compression", "small")]), Some(5));
+        let error = altered(&[("compression", "zstd")]).unwrap_err().to_string();
+        assert!(error.ends_with("fermion.compression cannot be \"zstd\": it is one of fast, balanced, small"), "{error}");
+    }
+
+    #[test]
     fn an_unknown_option_is_an_error_that_lists_the_known() {
         let error = altered(&[("format.page_row", "100")]).unwrap_err().to_string();
         assert_eq!(
             error,
             "Invalid or Unsupported Configuration: there is no option \"page_row\" of fermion; there are: buffer_bytes, checksums, coalesce_gap, \
-             eager_load_threshold, force_view_types, max_in_list_size, metadata_size_hint, page_bytes, page_rows, pruning, pushdown_filters, \
+             compression, eager_load_threshold, force_view_types, max_in_list_size, metadata_size_hint, page_bytes, page_rows, pruning, pushdown_filters, \
              statistics, \
              stripe_bytes, stripe_rows, threads, zstd_level"
         );

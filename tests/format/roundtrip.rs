@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, BooleanArray, DictionaryArray, Int32Array, RecordBatch, RecordBatchOptions, StructArray, UInt32Array};
 use arrow::compute::{concat, concat_batches, filter_record_batch};
 use arrow::datatypes::{DataType, Field, Fields, Int8Type, Schema, SchemaRef, UnionMode};
+use datafusion_fermion::format::codec::Compression;
 use datafusion_fermion::format::fermion::{OpenOptions, ScanRequest, WriterOptions};
 use datafusion_fermion::format::scan::{Level, ZoneColumn};
 use proptest::prelude::*;
@@ -22,6 +23,7 @@ fn options(seed: u64) -> WriterOptions {
         stripe_rows: [500, 2000, 5000, 1 << 20][rng.random_range(0..4)],
         stripe_bytes: [10_000, 1 << 20, 1 << 28][rng.random_range(0..3)],
         buffer_bytes: [1000, 1 << 20][rng.random_range(0..2)],
+        compression: Compression::ALL[rng.random_range(0..3)],
         zstd_level: [None, Some(1), Some(3)][rng.random_range(0..3)],
         checksums: rng.random_bool(0.7),
         statistics: rng.random_bool(0.8),
@@ -273,6 +275,28 @@ fn unions_in_lists_are_found_when_pages_are_skipped() {
         let field = Arc::new(Field::new("item", item, true));
         item = if depth % 2 == 0 { DataType::ListView(field) } else { DataType::List(field) };
     }
+}
+
+/// Words, decimals in floats and skewed numbers, in each way of weighing bytes against time.
+#[test]
+fn a_file_is_as_small_as_it_was_asked_to_be() {
+    let words = ["carefully", "final", "deposits", "sleep", "furiously", "among", "the", "ironic", "requests", "accounts"];
+    let mut rng = random::rng(5);
+    let rows = 50_000;
+    let text: Vec<String> = (0..rows).map(|_| (0..5).map(|_| words[rng.random_range(0..10)]).collect::<Vec<_>>().join(" ")).collect();
+    let floats = arrow::array::Float64Array::from_iter_values((0..rows).map(|_| f64::from(rng.random_range(0..1_000_000)) / 100.0));
+    let skewed = Int32Array::from_iter_values((0..rows).map(|_| 1 << rng.random_range(0..20)));
+    let columns: Vec<(&str, ArrayRef)> =
+        vec![("text", Arc::new(arrow::array::StringArray::from_iter_values(text))), ("floats", Arc::new(floats)), ("skewed", Arc::new(skewed))];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let sizes = Compression::ALL.map(|compression| {
+        let options = WriterOptions { compression, zstd_level: compression.zstd_level(), ..Default::default() };
+        let file = write(&batch.schema(), std::slice::from_ref(&batch), options).unwrap();
+        let (schema, read) = read_all(&file, 8192).unwrap();
+        assert_same(&schema, std::slice::from_ref(&batch), &read);
+        file.len()
+    });
+    assert!(sizes[0] >= sizes[1] && sizes[1] > sizes[2], "{sizes:?}");
 }
 
 /// Text in pages that remember what was learnt from those before, beside numbers.

@@ -61,7 +61,7 @@ impl Encoding for Alp {
             }
             let patches = if part > 0.0 { PATCHES_BYTES + part * real(sample.count()) * (PATCH + real(size_of::<T>())) } else { 0.0 };
             let integers = Values::Fixed { ptype: T::INTEGER, bytes: Buffer::from_vec(integers) };
-            let packed = Frame.estimate(&Sample::of(&integers, None, None).ok()?)?;
+            let packed = Frame.estimate(&Sample::of(&integers, None, sample.goal().without_zstd()).ok()?)?;
             let scale = sample.scale();
             Some(Cost { bytes: packed.bytes * scale + patches, nanos: packed.nanos * scale + MULTIPLY_NANOS * real(sample.count()) })
         })

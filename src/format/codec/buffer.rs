@@ -7,6 +7,7 @@ use arrow::buffer::Buffer;
 use bytes::Bytes;
 use zstd::bulk::{Compressor, Decompressor};
 
+use super::compression::Goal;
 use crate::format::{Error, Result};
 
 /// No compression, as `BufferDesc` says it.
@@ -33,16 +34,6 @@ pub(super) enum Kind {
     Numbers,
 }
 
-impl Kind {
-    /// The greatest part of the raw size that a compressed buffer may have.
-    pub(super) fn worth(self) -> f64 {
-        match self {
-            Self::Text => 0.87,
-            Self::Numbers => 0.7,
-        }
-    }
-}
-
 /// A buffer to write.
 #[derive(Debug, Clone)]
 pub(super) struct EncodedBuffer {
@@ -52,29 +43,29 @@ pub(super) struct EncodedBuffer {
 }
 
 impl EncodedBuffer {
-    /// The buffer as it is, or compressed if `level` allows it and it pays.
-    pub(super) fn new(raw: Vec<u8>, kind: Kind, level: Option<i32>) -> Self {
+    /// The buffer as it is, or compressed if that is allowed and pays.
+    pub(super) fn new(raw: Vec<u8>, kind: Kind, goal: Goal) -> Self {
         let raw_length = raw.len();
-        match level.and_then(|level| compress(&raw, kind, level)) {
+        match goal.zstd_level.and_then(|level| compress(&raw, goal.compression.worth(kind), level)) {
             Some(stored) => Self { stored, raw_length, compression: ZSTD },
             None => Self { stored: raw, raw_length, compression: NONE },
         }
     }
 }
 
-fn compress(raw: &[u8], kind: Kind, level: i32) -> Option<Vec<u8>> {
+fn compress(raw: &[u8], worth: f64, level: i32) -> Option<Vec<u8>> {
     if raw.len() < ZSTD_MIN {
         return None;
     }
     // A probe from the middle: beginnings are often unlike the rest.
     if raw.len() > 4 * PROBE {
         let start = (raw.len() - PROBE) / 2;
-        if part_left(&raw[start..start + PROBE], level) > kind.worth() {
+        if part_left(&raw[start..start + PROBE], level) > worth {
             return None;
         }
     }
     let stored = compress_all(raw, level)?;
-    let pays = part(stored.len(), raw.len()) <= kind.worth();
+    let pays = part(stored.len(), raw.len()) <= worth;
     (pays && raw_length_allowed(raw.len(), stored.len())).then_some(stored)
 }
 
@@ -188,19 +179,24 @@ impl StoredBuffer {
 mod tests {
     use super::*;
     use crate::format::ErrorKind;
+    use crate::format::codec::Compression;
+
+    fn goal(zstd_level: Option<i32>) -> Goal {
+        Goal { compression: Compression::Balanced, zstd_level }
+    }
 
     #[test]
     fn text_is_compressed_and_noise_is_not() {
         let text = b"carefully final deposits sleep furiously ".repeat(500);
-        let buffer = EncodedBuffer::new(text.clone(), Kind::Text, Some(3));
+        let buffer = EncodedBuffer::new(text.clone(), Kind::Text, goal(Some(3)));
         assert_eq!(buffer.compression, ZSTD);
         let stored = StoredBuffer::new(buffer.stored.into(), text.len(), ZSTD).unwrap();
         assert_eq!(stored.bytes().unwrap(), text);
         assert!(stored.shared().unwrap().ptr_eq(stored.shared().unwrap()));
 
         let noise: Vec<u8> = (0..100_000u64).map(|i| super::super::words::mix(i).to_le_bytes()[0]).collect();
-        assert_eq!(EncodedBuffer::new(noise.clone(), Kind::Text, Some(3)).compression, NONE);
-        assert_eq!(EncodedBuffer::new(text, Kind::Text, None).compression, NONE);
+        assert_eq!(EncodedBuffer::new(noise.clone(), Kind::Text, goal(Some(3))).compression, NONE);
+        assert_eq!(EncodedBuffer::new(text, Kind::Text, goal(None)).compression, NONE);
     }
 
     #[test]
@@ -229,6 +225,6 @@ mod tests {
         assert_eq!(StoredBuffer::new(stored.into(), 1000, 2).unwrap_err().kind(), ErrorKind::UnsupportedVersion);
         // What would be refused when read is not written: a megabyte of one byte would be, did it not fit the free part.
         let same = vec![0u8; RAW_FREE + 1];
-        assert_eq!(EncodedBuffer::new(same, Kind::Text, Some(3)).compression, NONE);
+        assert_eq!(EncodedBuffer::new(same, Kind::Text, goal(Some(3))).compression, NONE);
     }
 }

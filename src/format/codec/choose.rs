@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use arrow::buffer::NullBuffer;
 
 use super::buffer::{EncodedBuffer, Kind};
+use super::compression::Goal;
 use super::node::EncodedNode;
 use super::sample::Sample;
 use super::{EncodeOptions, EncodingId, Memory, PType, Values};
@@ -16,7 +17,7 @@ use crate::format::{Error, Result};
 /// the deepest path there can be is NARROW, DICTIONARY, RUN_LENGTH, DELTA, FRAME and a patch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Context<'a> {
-    zstd_level: Option<i32>,
+    goal: Goal,
     forced: Option<EncodingId>,
     validity: Option<&'a NullBuffer>,
     memory: Option<&'a RefCell<Memory>>,
@@ -28,13 +29,14 @@ pub(super) struct Context<'a> {
 impl<'a> Context<'a> {
     /// For the root. Its values are the only ones that may be null.
     pub(super) fn root(options: &EncodeOptions, validity: Option<&'a NullBuffer>) -> Self {
-        Self { zstd_level: options.zstd_level, forced: options.forced, validity, memory: None, ruled_out: 0, patched: true }
+        let goal = Goal { compression: options.compression, zstd_level: options.zstd_level };
+        Self { goal, forced: options.forced, validity, memory: None, ruled_out: 0, patched: true }
     }
 
     /// For a child, on whose way down some encodings are of no more use.
     pub(super) fn child(&self, without: &[EncodingId]) -> Context<'static> {
         let ruled_out = without.iter().fold(self.ruled_out, |bits, encoding| bits | bit(*encoding));
-        Context { zstd_level: self.zstd_level, forced: None, validity: None, memory: None, ruled_out, patched: self.patched }
+        Context { goal: self.goal, forced: None, validity: None, memory: None, ruled_out, patched: self.patched }
     }
 
     /// The same with what was learnt from earlier pages, to be added to.
@@ -69,7 +71,7 @@ impl<'a> Context<'a> {
 
     /// A buffer of these bytes, compressed if that pays.
     pub(super) fn buffer(&self, raw: Vec<u8>, kind: Kind) -> EncodedBuffer {
-        EncodedBuffer::new(raw, kind, self.zstd_level)
+        EncodedBuffer::new(raw, kind, self.goal)
     }
 
     /// Encodes in what is cheapest.
@@ -93,7 +95,7 @@ impl<'a> Context<'a> {
     where
         'a: 'v,
     {
-        Sample::of(values, self.validity, self.zstd_level)
+        Sample::of(values, self.validity, self.goal)
     }
 
     /// The encodings that are of use, the cheapest first.
@@ -104,7 +106,7 @@ impl<'a> Context<'a> {
             return Ok(vec![EncodingId::Constant]);
         }
         let allowed = EncodingId::ALL.iter().filter(|encoding| self.ruled_out & bit(**encoding) == 0);
-        let bids = allowed.filter_map(|&encoding| Some((encoding.implementation().estimate(&sample)?.total(), encoding)));
+        let bids = allowed.filter_map(|&encoding| Some((encoding.implementation().estimate(&sample)?.total(self.goal.compression), encoding)));
         let mut bids: Vec<_> = bids.collect();
         bids.sort_by(|(a, _), (b, _)| a.total_cmp(b));
         Ok(bids.into_iter().map(|(_, encoding)| encoding).collect())

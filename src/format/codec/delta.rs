@@ -29,7 +29,7 @@ impl Encoding for Delta {
             differences.as_bytes().to_vec()
         });
         let differences = Values::Fixed { ptype: *ptype, bytes: Buffer::from(bytes) };
-        let cost = super::frame::Frame.estimate(&Sample::of(&differences, None, None).ok()?)?;
+        let cost = super::frame::Frame.estimate(&Sample::of(&differences, None, sample.goal().without_zstd()).ok()?)?;
         let scale = real(sample.count()) / real(differences.len().max(1));
         let firsts = real(sample.count().div_ceil(BLOCK) * ptype.width()?);
         // A slope that is the same everywhere is a constant and takes no bytes at all: what is left is the time.

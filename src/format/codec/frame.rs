@@ -38,7 +38,7 @@ impl Encoding for Frame {
     fn encode(&self, values: &Values, context: &Context<'_>) -> Result<Option<EncodedNode>> {
         match values {
             Values::Fixed { ptype, bytes } if is_lane(*ptype) && !values.is_empty() => with_lane!(ptype, T => {
-                let sample = Sample::of(values, None, None)?;
+                let sample = context.sample(values)?;
                 let Values::Fixed { bytes: sampled, .. } = sample.values() else { return Ok(None) };
                 let flip = flip::<T>(*ptype);
                 let words = words_from::<T>(bytes);

@@ -22,6 +22,7 @@ mod plain;
 mod run_length;
 
 mod choose;
+mod compression;
 mod distinct;
 mod pack;
 mod sample;
@@ -41,6 +42,7 @@ use choose::Context;
 use node::{EncodedNode, Parts};
 use sample::{Cost, Sample};
 
+pub use compression::Compression;
 pub(crate) use node::Node;
 pub use node::{BufferInfo, COUNT_MAX, Encoded, EncodingTree};
 pub use onpair::Memory;
@@ -156,13 +158,15 @@ trait Decode: Debug + Send + Sync {
 pub struct EncodeOptions {
     /// The level of ZSTD, where it pays; `None` for never.
     pub zstd_level: Option<i32>,
+    /// What a byte is worth.
+    pub compression: Compression,
     /// Use this encoding for the root, whatever it costs: for tests and benchmarks.
     pub forced: Option<EncodingId>,
 }
 
 impl Default for EncodeOptions {
     fn default() -> Self {
-        Self { zstd_level: Some(3), forced: None }
+        Self { zstd_level: Compression::Balanced.zstd_level(), compression: Compression::Balanced, forced: None }
     }
 }
 

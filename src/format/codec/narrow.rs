@@ -22,7 +22,7 @@ impl Encoding for Narrow {
         let narrow = targets(sample.values().ptype()).iter().find_map(|&target| convert(sample.values(), target))?;
         let widening = 0.2 * real(sample.count());
         let scale = sample.scale();
-        let inner = Sample::of(&narrow, None, None).ok()?;
+        let inner = Sample::of(&narrow, None, sample.goal().without_zstd()).ok()?;
         let packed = super::frame::Frame.estimate(&inner);
         Some(match packed {
             Some(cost) => Cost { bytes: cost.bytes * scale + 24.0, nanos: cost.nanos * scale + widening },

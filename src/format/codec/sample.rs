@@ -8,6 +8,7 @@ use zerocopy::IntoBytes;
 
 use super::Values;
 use super::buffer::{Kind, part_left};
+use super::compression::{Compression, Goal};
 use super::words::{with_word, words_from};
 use crate::format::Result;
 
@@ -18,8 +19,6 @@ const SAMPLE_MIN: usize = 1024;
 /// Bytes compressed to guess a ratio.
 const TEXT_MAX: usize = 16 << 10;
 
-/// What reading a byte costs, in nanoseconds: between a local disk and an object store.
-const NANOS_PER_BYTE: f64 = 2.0;
 /// What ZSTD takes for a raw byte ...
 const ZSTD_NANOS: f64 = 0.55;
 /// ... and for a compressed one; text took 0.57 in all where 2.5 % were left, and 0.83 where half was.
@@ -49,8 +48,8 @@ impl Cost {
     }
 
     /// The one number that is compared.
-    pub(super) fn total(self) -> f64 {
-        self.bytes * NANOS_PER_BYTE + self.nanos
+    pub(super) fn total(self, compression: Compression) -> f64 {
+        self.bytes * compression.nanos_per_byte() + self.nanos
     }
 }
 
@@ -61,7 +60,7 @@ pub(super) struct Sample<'a> {
     /// Which of all are not nulls.
     validity: Option<&'a NullBuffer>,
     values: Values,
-    zstd_level: Option<i32>,
+    goal: Goal,
     text_bytes: OnceCell<f64>,
     zstd_left: OnceCell<f64>,
     text_left: OnceCell<f64>,
@@ -69,7 +68,7 @@ pub(super) struct Sample<'a> {
 
 impl<'a> Sample<'a> {
     /// Takes about one value in a hundred, in evenly spread runs.
-    pub(super) fn of(all: &'a Values, validity: Option<&'a NullBuffer>, zstd_level: Option<i32>) -> Result<Self> {
+    pub(super) fn of(all: &'a Values, validity: Option<&'a NullBuffer>, goal: Goal) -> Result<Self> {
         let count = all.len();
         let values = if count <= 2 * SAMPLE_MIN {
             all.clone()
@@ -79,7 +78,12 @@ impl<'a> Sample<'a> {
             let indexes: Vec<u32> = starts.flat_map(|start| (start..start + RUN).map(|index| u32::try_from(index).unwrap_or(0))).collect();
             all.pick(&indexes)?
         };
-        Ok(Self { all, validity, values, zstd_level, text_bytes: OnceCell::new(), zstd_left: OnceCell::new(), text_left: OnceCell::new() })
+        Ok(Self { all, validity, values, goal, text_bytes: OnceCell::new(), zstd_left: OnceCell::new(), text_left: OnceCell::new() })
+    }
+
+    /// What the encodings are judged by.
+    pub(super) fn goal(&self) -> Goal {
+        self.goal
     }
 
     /// How many values the page has.
@@ -127,15 +131,15 @@ impl<'a> Sample<'a> {
 
     /// The part of its size that ZSTD would leave of the values written plainly; 1 where it is not worth it.
     pub(super) fn zstd_left(&self, kind: Kind) -> f64 {
-        if self.zstd_level.is_none() {
+        if self.goal.zstd_level.is_none() {
             return 1.0;
         }
-        *self.zstd_left.get_or_init(|| if self.text_left() <= kind.worth() { self.text_left() } else { 1.0 })
+        *self.zstd_left.get_or_init(|| if self.text_left() <= self.goal.compression.worth(kind) { self.text_left() } else { 1.0 })
     }
 
     /// The part of its size that ZSTD would leave of the values written plainly, worth it or not.
     pub(super) fn text_left(&self) -> f64 {
-        *self.text_left.get_or_init(|| part_left(&self.plain_bytes(), self.zstd_level.unwrap_or(ZSTD_LEVEL)))
+        *self.text_left.get_or_init(|| part_left(&self.plain_bytes(), self.goal.zstd_level.unwrap_or(ZSTD_LEVEL)))
     }
 
     /// What so many strings with so many bytes cost as PLAIN, under ZSTD where that pays.
@@ -155,7 +159,7 @@ impl<'a> Sample<'a> {
     /// The same as the cheaper of both.
     pub(super) fn text_cost(&self, raw: f64, count: f64) -> Cost {
         let plain = self.plain_text_cost(raw, count);
-        self.onpair_cost(raw, count).filter(|onpair| onpair.total() < plain.total()).unwrap_or(plain)
+        self.onpair_cost(raw, count).filter(|onpair| onpair.total(self.goal.compression) < plain.total(self.goal.compression)).unwrap_or(plain)
     }
 
     fn plain_bytes(&self) -> Vec<u8> {
@@ -234,11 +238,13 @@ mod tests {
         Values::Fixed { ptype: PType::I32, bytes: Buffer::from(values.as_bytes()) }
     }
 
+    const GOAL: Goal = Goal { compression: Compression::Balanced, zstd_level: None };
+
     #[test]
     fn a_sample_is_spread_over_the_page_in_runs() {
         let numbers: Vec<i32> = (0..200_000).collect();
         let values = fixed(&numbers);
-        let sample = Sample::of(&values, None, None).unwrap();
+        let sample = Sample::of(&values, None, GOAL).unwrap();
         let Values::Fixed { bytes, .. } = sample.values() else { panic!("numbers") };
         let sampled = words_from::<u32>(bytes);
         assert_eq!((sampled.len(), sampled[0], sampled[sampled.len() - 1]), (2048, 0, 199_999));
@@ -252,7 +258,7 @@ mod tests {
         let validity: NullBuffer = (0..1000).map(|index| index == 7).collect();
         let strings = Values::Bytes(arrow::array::BinaryViewArray::from_iter_values((0..1000).map(|_| text.as_bytes())));
         let strings = fill_forward(&strings, &validity).unwrap();
-        let bytes = |validity| Sample::of(&strings, validity, None).unwrap().text_bytes();
+        let bytes = |validity| Sample::of(&strings, validity, GOAL).unwrap().text_bytes();
         assert_eq!((bytes(None), bytes(Some(&validity))), (2_800_000.0, 2800.0));
     }
 

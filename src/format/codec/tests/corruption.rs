@@ -15,7 +15,7 @@ fn pages() -> Vec<(PageExpect, Vec<u8>)> {
     let mut add = |values: &Values| {
         for forced in EncodingId::ALL {
             for zstd_level in [None, Some(1)] {
-                let options = EncodeOptions { zstd_level, forced: Some(*forced) };
+                let options = EncodeOptions { zstd_level, forced: Some(*forced), ..Default::default() };
                 if let Some(page) = page_of(values, None, &options).filter(|page| page.len() < 1500) {
                     pages.push((PageExpect { checksum: false, utf8: true, ..expect(values) }, page.to_vec()));
                 }

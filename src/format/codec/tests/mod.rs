@@ -126,7 +126,7 @@ fn check_one(name: &str, values: &Values, validity: Option<&NullBuffer>, options
 fn check(name: &str, values: &Values) {
     let zstd_level = values.len().is_multiple_of(2).then_some(1);
     for forced in EncodingId::ALL {
-        let done = check_one(name, values, None, &EncodeOptions { zstd_level, forced: Some(*forced) });
+        let done = check_one(name, values, None, &EncodeOptions { zstd_level, forced: Some(*forced), ..Default::default() });
         let must = match forced {
             EncodingId::Plain | EncodingId::Dictionary => values.ptype() != PType::Bool,
             // No text has this byte.
@@ -139,7 +139,7 @@ fn check(name: &str, values: &Values) {
         };
         assert!(done || !must, "{name}: {} refuses", forced.name());
     }
-    let chosen = EncodeOptions { zstd_level, forced: None };
+    let chosen = EncodeOptions { zstd_level, ..Default::default() };
     check_one(name, values, None, &chosen);
     let mut random = StdRng::seed_from_u64(7);
     let some: NullBuffer = (0..values.len()).map(|_| random.random_bool(0.4)).collect::<Vec<_>>().into();
@@ -181,7 +181,9 @@ fn text_is_checked_once_it_is_decoded() {
     for strings in [vec!["ä".repeat(7), "b".into(), "ü".repeat(5)], vec!["ä".repeat(7); 3]] {
         let values = Values::Bytes(BinaryViewArray::from_iter_values(&strings));
         for forced in [EncodingId::Plain, EncodingId::Dictionary, EncodingId::RunLength, EncodingId::Constant, EncodingId::OnPair] {
-            let Some(bytes) = page_of(&values, None, &EncodeOptions { zstd_level: None, forced: Some(forced) }) else { continue };
+            let Some(bytes) = page_of(&values, None, &EncodeOptions { zstd_level: None, forced: Some(forced), ..Default::default() }) else {
+                continue;
+            };
             let expect = PageExpect { utf8: true, checksum: false, ..expect(&values) };
             let read = |bytes: &[u8]| {
                 let page = Page::open(&Bytes::copy_from_slice(bytes), &expect).unwrap();

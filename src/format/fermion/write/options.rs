@@ -1,6 +1,6 @@
 //! How to write a file.
 
-use crate::format::codec::EncodeOptions;
+use crate::format::codec::{Compression, EncodeOptions};
 use crate::format::error::{Error, Result};
 
 /// How to write a file.
@@ -16,6 +16,8 @@ pub struct WriterOptions {
     pub stripe_bytes: usize,
     /// Bytes of rows that may wait to be encoded.
     pub buffer_bytes: usize,
+    /// What the file is meant to be best at.
+    pub compression: Compression,
     /// Level of ZSTD on top of the encodings, where it pays; `None` never compresses.
     pub zstd_level: Option<i32>,
     /// Write CRC32 of pages and column metadata.
@@ -36,7 +38,8 @@ impl Default for WriterOptions {
             stripe_rows: 256 << 10,
             stripe_bytes: 256 << 20,
             buffer_bytes: 64 << 20,
-            zstd_level: Some(3),
+            compression: Compression::Balanced,
+            zstd_level: Compression::Balanced.zstd_level(),
             checksums: true,
             statistics: true,
             threads: 1,
@@ -76,7 +79,7 @@ impl WriterOptions {
     }
 
     pub(super) fn encode(&self) -> EncodeOptions {
-        EncodeOptions { zstd_level: self.zstd_level, ..EncodeOptions::default() }
+        EncodeOptions { zstd_level: self.zstd_level, compression: self.compression, ..EncodeOptions::default() }
     }
 }
 
