@@ -13,8 +13,7 @@ mod zones;
 pub use columns::LoadColumns;
 pub use meta::{ColumnMeta, FileMeta};
 pub use open::{Open, OpenOptions};
-pub use scan::{FermionScan, ScanRequest};
-pub use summary::ColumnSummary;
+pub use scan::FermionScan;
 
 #[cfg(test)]
 mod tests;

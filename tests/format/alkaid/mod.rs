@@ -1,0 +1,5 @@
+//! Alkaid and Arrow IPC.
+
+mod drive;
+mod golden;
+mod json;
