@@ -34,7 +34,8 @@ pub(super) fn message(bytes: &[u8]) -> Result<Message<'_>> {
 /// The footer.
 pub(super) fn footer(bytes: &[u8]) -> Result<Footer<'_>> {
     let footer = root_as_footer_with_opts(&options(bytes), bytes).map_err(|error| invalid("the footer", &error))?;
-    check_version(footer.version())?;
+    // Some writers leave it out, which reads as V1. Older messages say so themselves.
+    check_version(footer.version().max(MetadataVersion::V4))?;
     Ok(footer)
 }
 
