@@ -3,3 +3,4 @@
 mod drive;
 mod golden;
 mod json;
+mod roundtrip;

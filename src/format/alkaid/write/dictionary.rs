@@ -122,11 +122,10 @@ impl Dictionary {
                 Some(known) => known,
                 None => self.known.insert(Known { rows: RowConverter::new(vec![field])?, places: HashMap::new(), count: 0 }),
             };
-            known.add(&written.slice(known.count, written.len() - known.count))?;
-            let before = known.count;
-            let places = known.add(values)?;
-            let firsts = firsts(&places, before);
-            known.count = before + firsts.len();
+            known.learn(&written.slice(known.count, written.len() - known.count))?;
+            let places = known.places_of(values)?;
+            let firsts = firsts(&places, known.count);
+            known.count += firsts.len();
             (places, take(values, &UInt64Array::from(firsts), None)?)
         } else {
             let first = written.len() as u64;
@@ -141,8 +140,18 @@ impl Dictionary {
 }
 
 impl Known {
+    /// Takes note of values that have been written.
+    fn learn(&mut self, written: &ArrayRef) -> Result<()> {
+        let rows = self.rows.convert_columns(std::slice::from_ref(written))?;
+        for (place, row) in (self.count as u64..).zip(&rows) {
+            self.places.entry(row.as_ref().into()).or_insert(place);
+        }
+        self.count += written.len();
+        Ok(())
+    }
+
     /// The places of values; what is new gets the next.
-    fn add(&mut self, values: &ArrayRef) -> Result<UInt64Array> {
+    fn places_of(&mut self, values: &ArrayRef) -> Result<UInt64Array> {
         let rows = self.rows.convert_columns(std::slice::from_ref(values))?;
         let mut next = self.count as u64;
         let mut places = Vec::with_capacity(values.len());
