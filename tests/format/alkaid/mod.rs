@@ -2,5 +2,7 @@
 
 mod drive;
 mod golden;
+mod hostile;
 mod json;
 mod roundtrip;
+mod scan;
