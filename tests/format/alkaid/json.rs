@@ -171,7 +171,10 @@ impl Reader {
                 let days = list(column, "DATA").iter().flat_map(|value| [part(value, "days"), part(value, "milliseconds")]);
                 data.add_buffer(Buffer::from_vec(days.collect::<Vec<i32>>()))
             }
-            Float32 => data.add_buffer(Buffer::from_vec(list(column, "DATA").iter().map(|value| value.as_f64().unwrap() as f32).collect::<Vec<_>>())),
+            Float32 => {
+                let values = list(column, "DATA").iter().map(|value| value.to_string().parse().unwrap());
+                data.add_buffer(Buffer::from_vec(values.collect::<Vec<f32>>()))
+            }
             Float64 => data.add_buffer(Buffer::from_vec(list(column, "DATA").iter().map(|value| value.as_f64().unwrap()).collect::<Vec<_>>())),
             Decimal256(..) => {
                 let values: Vec<i256> = list(column, "DATA").iter().map(|value| i256::from_string(value.as_str().unwrap()).unwrap()).collect();
@@ -198,22 +201,22 @@ fn numbers<T: ArrowNativeType + WrappingFrom>(column: &Value, key: &str) -> Buff
     Buffer::from_vec(list(column, key).iter().map(number).collect::<Vec<T>>())
 }
 
-/// The low bits of a number.
+/// A number that fits, or that does when it is read as one without a sign.
 trait WrappingFrom {
     fn wrapping_from(value: i128) -> Self;
 }
 
 macro_rules! wrapping_from {
-    ($($native:ty),*) => {
-        $(impl WrappingFrom for $native {
+    ($($signed:ty, $unsigned:ty);*) => {
+        $(impl WrappingFrom for $signed {
             fn wrapping_from(value: i128) -> Self {
-                value as Self
+                Self::try_from(value).unwrap_or_else(|_| <$unsigned>::try_from(value).unwrap().cast_signed())
             }
         })*
     };
 }
 
-wrapping_from!(i8, i16, i32, i64, i128);
+wrapping_from!(i8, u8; i16, u16; i32, u32; i64, u64; i128, u128);
 
 fn offsets<T: ArrowNativeType + WrappingFrom>(column: &Value) -> Buffer {
     if list(column, "OFFSET").is_empty() { Buffer::from_vec(vec![T::default()]) } else { numbers::<T>(column, "OFFSET") }

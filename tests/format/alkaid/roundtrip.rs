@@ -32,7 +32,6 @@ fn same_rows(one: &[RecordBatch], other: &[RecordBatch]) -> bool {
         let count = a.num_rows().min(b.num_rows());
         for (one, other) in a.slice(0, count).columns().iter().zip(b.slice(0, count).columns()) {
             if one != other && !looks_the_same(one, other) {
-                println!("they differ in a column of {}", one.data_type());
                 return false;
             }
         }

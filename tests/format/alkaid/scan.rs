@@ -212,7 +212,7 @@ fn dictionaries_give_their_codes() {
         let part = &coded.parts[0];
         assert_eq!((part.values.data_type(), part.codes.len()), (&out, 700));
         let looked_up = arrow::compute::take(&part.values, &UInt32Array::from(part.codes.clone()), None).unwrap();
-        assert!(&looked_up == &morsel.read(&[2], &rows).unwrap()[0]);
+        assert!(morsel.read(&[2], &rows).unwrap() == [looked_up]);
     }
 }
 
@@ -238,7 +238,7 @@ fn rows_are_picked_of_every_type() {
                 break;
             }
             let expected = batch.column(0).slice(at, rows.len());
-            assert!(&morsel.read(&[0], &rows).unwrap()[0] == &expected, "{data_type}");
+            assert!(morsel.read(&[0], &rows).unwrap() == [Arc::clone(&expected)], "{data_type}");
             let keep: BooleanArray = (0..rows.len()).map(|row| Some((row / 50) % 9 == 2)).collect();
             let kept = morsel.read_kept(0, &rows, keep.values()).unwrap().unwrap();
             assert!(kept == filter(&expected, &keep).unwrap(), "{data_type}");

@@ -70,5 +70,5 @@ fn extreme(data_type: &DataType, zones: &[&Zone], side: Side) -> Result<Option<(
     let first = sort_to_indices(&array, Some(order), Some(1))?;
     let Some(zone) = first.values().first().and_then(|index| zones.get(*index as usize)) else { return Ok(None) };
     let bound = side.of(zone);
-    Ok(bound.map(|bound| bound_array(data_type, std::iter::once(Some(bound))).map(|array| (array, bound.is_exact))).transpose()?)
+    bound.map(|bound| Ok((bound_array(data_type, std::iter::once(Some(bound)))?, bound.is_exact))).transpose()
 }

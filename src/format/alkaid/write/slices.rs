@@ -1,10 +1,12 @@
 //! Arrays that are parts of larger ones, with no more than their part.
 
 use arrow::array::types::RunEndIndexType;
-use arrow::array::{Array, ArrayRef, OffsetSizeTrait, RunArray, UnionArray};
+use arrow::array::{Array, ArrayRef, Int32Array, OffsetSizeTrait, RunArray, UnionArray};
 use arrow::buffer::Buffer;
+use arrow::compute::take;
 use arrow::datatypes::{ArrowNativeType, DataType};
 
+use crate::format::array::counted;
 use crate::format::error::{Error, Result};
 
 /// Offsets from zero on, and what they were before: the first and the last.
@@ -24,7 +26,7 @@ pub(super) fn list_view<O: OffsetSizeTrait>(offsets: &[O], sizes: &[O]) -> (Vec<
     (moved.collect(), first.as_usize(), last.max(first.as_usize()))
 }
 
-/// The offsets of a dense union into the parts of its children that it uses, and those.
+/// The offsets of a dense union into the parts of its children that it uses, and those. Within a child, offsets ascend, as the format demands.
 pub(super) fn dense_union(union: &UnionArray) -> Result<(Vec<i32>, Vec<ArrayRef>)> {
     let DataType::Union(fields, _) = union.data_type() else { return Err(Error::invalid_argument("this is no union")) };
     let missing = || Error::invalid_argument("a dense union has offsets for all of its rows");
@@ -33,6 +35,13 @@ pub(super) fn dense_union(union: &UnionArray) -> Result<(Vec<i32>, Vec<ArrayRef>
     let mut children = Vec::new();
     for (id, _) in fields.iter() {
         let own = || union.type_ids().iter().zip(offsets.iter()).filter(|(of, _)| **of == id).map(|(_, offset)| *offset);
+        if !own().is_sorted() {
+            let order = Int32Array::from_iter_values(own());
+            children.push(counted(take(union.child(id), &order, None)?, order.len())?);
+            let places = moved.iter_mut().zip(union.type_ids().iter()).filter(|(_, of)| **of == id);
+            (0..).zip(places).for_each(|(place, (offset, _))| *offset = place);
+            continue;
+        }
         let (first, last) = (own().min().unwrap_or(0), own().max());
         let count = last.map_or(0, |last| last.as_usize() + 1 - first.as_usize());
         children.push(union.child(id).slice(first.as_usize(), count));

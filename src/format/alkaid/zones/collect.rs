@@ -1,5 +1,7 @@
 //! What the values of an array are between.
 
+use std::sync::Arc;
+
 use arrow::array::cast::AsArray;
 use arrow::array::types::{ArrowPrimitiveType, RunEndIndexType};
 use arrow::array::{Array, ArrayRef, BooleanArray, BooleanBufferBuilder, PrimitiveArray, RunArray, downcast_primitive_array};
@@ -27,10 +29,10 @@ pub(crate) fn zone_of(array: &ArrayRef) -> Result<Zone> {
 fn used_values(array: &ArrayRef) -> Result<ArrayRef> {
     match array.data_type() {
         DataType::Dictionary(..) => {
-            let Some(dictionary) = array.as_any_dictionary_opt() else { return Ok(array.clone()) };
+            let Some(dictionary) = array.as_any_dictionary_opt() else { return Ok(Arc::clone(array)) };
             let values = dictionary.values();
             if values.is_empty() {
-                return Ok(values.clone());
+                return Ok(Arc::clone(values));
             }
             let mut used = BooleanBufferBuilder::new(values.len());
             used.append_n(values.len(), false);
@@ -47,12 +49,12 @@ fn used_values(array: &ArrayRef) -> Result<ArrayRef> {
             DataType::Int32 => used_values(&runs::<Int32Type>(array)),
             _ => used_values(&runs::<Int64Type>(array)),
         },
-        _ => Ok(array.clone()),
+        _ => Ok(Arc::clone(array)),
     }
 }
 
 fn runs<R: RunEndIndexType>(array: &ArrayRef) -> ArrayRef {
-    array.as_any().downcast_ref::<RunArray<R>>().map_or_else(|| array.clone(), RunArray::values_slice)
+    array.as_any().downcast_ref::<RunArray<R>>().map_or_else(|| Arc::clone(array), RunArray::values_slice)
 }
 
 type Bounds = (Option<Bound>, Option<Bound>);
