@@ -8,7 +8,7 @@ use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 use datafusion_fermion::format::Result;
 use datafusion_fermion::format::alkaid::{AlkaidScan, FileMeta, Open, OpenOptions, ScanRequest, Writer, WriterOptions};
-use datafusion_fermion::format::scan::{Answer, Fetch, Load, Loading, Scan, Step, Zones};
+use datafusion_fermion::format::scan::{Answer, Fetch, Load, Loading, Scan, Section, Step, Zones};
 
 /// The bytes of a file or stream of these batches.
 pub(crate) fn write(schema: &SchemaRef, batches: &[RecordBatch], options: WriterOptions) -> Result<Bytes> {
@@ -45,6 +45,8 @@ impl Store {
             self.bytes += usize::try_from(range.end - range.start).unwrap();
             self.file.slice(usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap())
         };
+        // What is aligned in the file is so in memory that begins there.
+        assert!(fetches.iter().all(|fetch| fetch.section != Section::Data || fetch.range.start.is_multiple_of(64)));
         fetches.iter().map(|fetch| &fetch.range).map(slice).collect()
     }
 

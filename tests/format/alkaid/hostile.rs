@@ -226,6 +226,9 @@ fn claims_that_the_body_does_not_keep_are_refused() {
         Claims { nodes: vec![(4, -2)], ..ints() },
         Claims { nodes: vec![(4, 5)], ..ints() },
         Claims { nodes: vec![(4, 1)], ..ints() },
+        // A bitmap without nulls, and with another number of them.
+        Claims { nodes: vec![(4, 1)], buffers: vec![(0, 1), (8, 16)], body: [vec![0x0f; 8], of_ints(&[1, 2, 3, 4])].concat(), ..ints() },
+        Claims { nodes: vec![(4, 3)], buffers: vec![(0, 1), (8, 16)], body: [vec![0x0b; 8], of_ints(&[1, 2, 3, 4])].concat(), ..ints() },
         Claims { nodes: vec![], ..ints() },
         Claims { nodes: vec![(4, 0), (4, 0)], ..ints() },
         Claims { buffers: vec![(0, 16)], ..ints() },

@@ -233,6 +233,23 @@ fn dictionaries_grow_are_merged_and_are_replaced() {
 }
 
 #[test]
+fn dictionaries_of_dictionaries_keep_their_meaning() {
+    let outer = |inner: ArrayRef| -> ArrayRef {
+        let field = Field::new("d", inner.data_type().clone(), true);
+        let codes = Int8Array::from_iter_values(0..i8::try_from(inner.len()).unwrap());
+        let values = StructArray::new(vec![field].into(), vec![inner], None);
+        Arc::new(DictionaryArray::<Int8Type>::try_new(codes, Arc::new(values)).unwrap())
+    };
+    // The second begins with the first, by another dictionary.
+    let (schema, batches) = batches_of(vec![outer(dictionary(&["a", "b"], &[Some(0)])), outer(dictionary(&["c", "a"], &[Some(1), Some(0)]))]);
+    for form in [Form::File, Form::Stream] {
+        let options = WriterOptions { form, flavor: Flavor::Arrow, batch_rows: 1, ..Default::default() };
+        let file = write(&schema, &batches, options).unwrap();
+        assert!(same_rows(&read_all(&file, 3).unwrap().1, &batches), "{form:?}");
+    }
+}
+
+#[test]
 fn keys_that_are_too_narrow_for_a_file_are_wide_enough_for_a_stream() {
     let values = |from: usize| -> Vec<String> { (from..from + 100).map(|value| value.to_string()).collect() };
     let array = |from| {
