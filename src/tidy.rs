@@ -37,12 +37,17 @@ struct Layer {
     not: &'static [&'static str],
 }
 
-const LAYERS: [Layer; 7] = [
-    Layer { of: "src/format/error.rs", not: &["wire", "codec", "fermion"] },
-    Layer { of: "src/format/scan.rs", not: &["wire", "codec", "fermion"] },
-    Layer { of: "src/format/wire.rs", not: &["scan", "codec", "fermion"] },
-    Layer { of: "src/format/codec/", not: &["scan", "fermion"] },
-    Layer { of: "src/format/array/", not: &["read", "write", "scan"] },
+const LAYERS: [Layer; 12] = [
+    Layer { of: "src/format/error.rs", not: &["wire", "codec", "fermion", "alkaid"] },
+    Layer { of: "src/format/scan.rs", not: &["wire", "codec", "fermion", "alkaid"] },
+    Layer { of: "src/format/requests.rs", not: &["wire", "codec", "fermion", "alkaid"] },
+    Layer { of: "src/format/wire.rs", not: &["scan", "codec", "fermion", "alkaid"] },
+    Layer { of: "src/format/codec/", not: &["scan", "fermion", "alkaid"] },
+    Layer { of: "src/format/array/", not: &["read", "write", "scan", "alkaid"] },
+    Layer { of: "src/format/fermion/", not: &["alkaid"] },
+    Layer { of: "src/format/alkaid/", not: &["fermion", "codec"] },
+    Layer { of: "src/format/alkaid/read/", not: &["write"] },
+    Layer { of: "src/format/alkaid/array/", not: &["read", "write"] },
     Layer { of: "src/format/fermion/read/", not: &["write"] },
     Layer { of: "src/format/fermion/write/", not: &["read"] },
 ];

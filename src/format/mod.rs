@@ -5,8 +5,10 @@ pub mod rows;
 pub mod scan;
 
 pub(crate) mod array;
+mod requests;
 mod wire;
 
+pub mod alkaid;
 pub mod codec;
 pub mod fermion;
 

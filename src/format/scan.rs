@@ -27,10 +27,14 @@ pub enum Section {
     ColumnIndex,
     /// The list of stripes.
     StripeDirectory,
+    /// The metadata of messages (schema, record batches, dictionaries).
+    Message,
     /// The metadata of a column (CMB).
     ColumnMetadata,
-    /// Pages.
+    /// Pages, or the bodies of record batches.
     Data,
+    /// The values of dictionaries.
+    Dictionary,
 }
 
 impl fmt::Display for Section {
@@ -40,8 +44,10 @@ impl fmt::Display for Section {
             Self::Schema => "schema",
             Self::ColumnIndex => "column index",
             Self::StripeDirectory => "stripe directory",
+            Self::Message => "message",
             Self::ColumnMetadata => "column metadata",
             Self::Data => "data",
+            Self::Dictionary => "dictionary",
         })
     }
 }
@@ -71,6 +77,33 @@ pub trait Load {
 
     /// Takes the bytes of the last [`Loading::Fetch`] (none at first) and says what is next.
     fn resume(&mut self, fetched: Vec<Bytes>) -> Result<Loading<Self::Output>>;
+}
+
+/// What is known about a column over the whole file.
+#[derive(Debug, Clone, Default)]
+pub struct ColumnSummary {
+    /// Nulls, if known.
+    pub null_count: Option<u64>,
+    /// A lower bound as an array of one value of the column's type, and whether it is the least value itself. `None` if unknown, or if there is no valid value.
+    pub min: Option<(ArrayRef, bool)>,
+    /// An upper bound, and whether it is the greatest value itself.
+    pub max: Option<(ArrayRef, bool)>,
+}
+
+/// What to read of a file.
+#[derive(Debug, Clone)]
+pub struct ScanRequest {
+    /// Columns to read, in the order of the output.
+    pub columns: Vec<usize>,
+    /// Types of those columns in the output: the file's own, but strings and binaries may be read as any type of either, and dictionaries and
+    /// run-end encoded columns as their values or the other way round.
+    pub schema: SchemaRef,
+    /// Columns whose statistics the caller prunes by; without any, there is no [`Step::Prune`].
+    pub prune_columns: Vec<usize>,
+    /// Read the rows that belong to this range of the file: of several ranges that make up the file, each row belongs to one. `None` reads all.
+    pub range: Option<Range<u64>>,
+    /// Rows of a batch.
+    pub batch_rows: usize,
 }
 
 /// How coarse a [`Zones`] is.

@@ -1,6 +1,7 @@
-//! The Fermion format by itself, with no engine: what is written is what is read, whatever the bytes.
+//! The formats by themselves, with no engine: what is written is what is read, whatever the bytes.
 #![cfg(test)]
 
+mod alkaid;
 mod by_hand;
 mod corruption;
 mod drive;

@@ -15,6 +15,7 @@ mod zero_width;
 pub(crate) use accept::{check_nulls, check_rows};
 pub(crate) use assemble::{LEAF_DATA, LEAF_VALIDITY, Ranges, Streams, TypeCounts, add_types, assemble, same_family, slots};
 pub(crate) use leaf::{is_text, leaf_array, leaf_ptype, leaf_values};
+pub(crate) use limits::check_spelled;
 pub(crate) use nulls::null_array;
 pub(crate) use shred::{Piece, join, shred};
 pub(crate) use size::spelled_bytes;

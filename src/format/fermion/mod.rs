@@ -10,5 +10,6 @@ pub mod stats;
 pub mod stripes;
 pub mod write;
 
-pub use read::{ColumnMeta, ColumnSummary, FermionScan, FileMeta, LoadColumns, Open, OpenOptions, Part, ScanRequest};
+pub use crate::format::scan::{ColumnSummary, ScanRequest};
+pub use read::{ColumnMeta, FermionScan, FileMeta, LoadColumns, Open, OpenOptions, Part};
 pub use write::{Summary, Writer, WriterOptions};

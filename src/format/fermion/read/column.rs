@@ -10,13 +10,14 @@ use arrow::compute::filter;
 use arrow::datatypes::{DataType, FieldRef};
 use bytes::Bytes;
 
-use super::plan::{ColumnPlan, Fetched, StreamPlan};
+use super::plan::{ColumnPlan, StreamPlan};
 use crate::format::array::{
     LEAF_DATA, LEAF_VALIDITY, Ranges, Streams, TypeCounts, add_types, assemble, is_text, leaf_array, leaf_ptype, null_array, same_family, slots,
 };
 use crate::format::codec::{Decoded, Output, PType};
 use crate::format::error::{Error, Result};
 use crate::format::fermion::page::{Page, PageExpect, PageHeader};
+use crate::format::requests::Fetched;
 use crate::format::rows::BLOCK;
 use crate::format::scan::{Coded, CodedPart, Section};
 

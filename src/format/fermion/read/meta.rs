@@ -8,14 +8,14 @@ use arrow::datatypes::{FieldRef, SchemaRef};
 use bytes::Bytes;
 
 use super::columns::LoadColumns;
-use super::summary::{self, ColumnSummary};
+use super::summary;
 use crate::format::error::{Error, Result};
 use crate::format::fermion::cit::Cit;
 use crate::format::fermion::cmb::{Cmb, CmbExpect};
 use crate::format::fermion::footer::Footer;
 use crate::format::fermion::schema::{ORDERING_KEY, SchemaArea, leaf_type, stream_layout};
 use crate::format::fermion::stripes::{Stripe, read_stripes};
-use crate::format::scan::Section;
+use crate::format::scan::{ColumnSummary, Section};
 use crate::format::wire;
 
 /// The metadata of an open file, shared by all scans of it. It grows with the columns that are used.

@@ -15,8 +15,7 @@ pub use columns::LoadColumns;
 pub use meta::{ColumnMeta, FileMeta};
 pub use open::{Open, OpenOptions};
 pub use parts::Part;
-pub use scan::{FermionScan, ScanRequest};
-pub use summary::ColumnSummary;
+pub use scan::FermionScan;
 
 #[cfg(test)]
 mod tests;

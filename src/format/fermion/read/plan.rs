@@ -3,19 +3,13 @@
 use std::ops::Range;
 
 use arrow::datatypes::{DataType, UnionMode};
-use bytes::Bytes;
 
 use super::meta::{ColumnMeta, FileMeta};
 use crate::format::array::Ranges;
 use crate::format::error::{Error, Result};
 use crate::format::fermion::cmb::{Chunk, Cmb, Pages};
+use crate::format::requests::requests;
 use crate::format::scan::{Fetch, Section};
-
-/// Unwanted bytes between two pages that are read along rather than asked for apart. On a local disk they cost less than a second call does.
-const GAP_MAX: u64 = 16 << 10;
-
-/// A request stops growing here, so that a wide read becomes several that can run side by side.
-const REQUEST_MAX: u64 = 8 << 20;
 
 /// What to load of each column of a stripe.
 #[derive(Debug)]
@@ -144,62 +138,11 @@ impl StreamPlan {
     }
 }
 
-/// Merges ranges that touch or nearly do.
-fn requests(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
-    ranges.retain(|range| !range.is_empty());
-    ranges.sort_unstable_by_key(|range| (range.start, range.end));
-    let mut merged: Vec<Range<u64>> = Vec::new();
-    for range in ranges {
-        match merged.last_mut() {
-            Some(last) if range.end <= last.end => {}
-            Some(last) if range.start <= last.end + GAP_MAX && range.end - last.start <= REQUEST_MAX => last.end = range.end,
-            _ => merged.push(range),
-        }
-    }
-    merged
-}
-
-/// The bytes of the requests, by the range they were asked for.
-#[derive(Debug)]
-pub(super) struct Fetched {
-    pub(super) requests: Vec<Range<u64>>,
-    pub(super) bytes: Vec<Bytes>,
-}
-
-impl Fetched {
-    /// Pairs requests with what came back for them.
-    pub(super) fn new(requests: Vec<Range<u64>>, bytes: Vec<Bytes>) -> Result<Self> {
-        let complete =
-            requests.len() == bytes.len() && requests.iter().zip(&bytes).all(|(range, bytes)| bytes.len() as u64 == range.end - range.start);
-        if !complete {
-            return Err(Error::eof("fewer bytes came back than were asked for").in_section(Section::Data));
-        }
-        Ok(Self { requests, bytes })
-    }
-
-    /// The bytes of a range that lies in one request.
-    pub(super) fn get(&self, range: &Range<u64>) -> Result<Bytes> {
-        let index = self.requests.partition_point(|request| request.end < range.end);
-        let found = self.requests.get(index).zip(self.bytes.get(index)).filter(|(request, _)| request.start <= range.start);
-        let (request, bytes) = found.ok_or_else(|| Error::eof("a page was not loaded").in_section(Section::Data).at(range.start))?;
-        let index = |offset: u64| usize::try_from(offset - request.start).map_err(|_| Error::eof("a page is too far away"));
-        Ok(bytes.slice(index(range.start)?..index(range.end)?))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::format::fermion::cmb::ChunkPage;
     use crate::format::fermion::stats::ZoneStats;
-
-    #[test]
-    fn near_ranges_are_one_request() {
-        assert_eq!(requests(vec![100..200, 0..50, 200..300]), [0..300]);
-        assert_eq!(requests(vec![0..10, 10 + GAP_MAX..20 + GAP_MAX]), [0..20 + GAP_MAX]);
-        assert_eq!(requests(vec![0..10, 11 + GAP_MAX..20 + GAP_MAX, 5..5]), [0..10, 11 + GAP_MAX..20 + GAP_MAX]);
-        assert_eq!(requests(vec![0..REQUEST_MAX, REQUEST_MAX..REQUEST_MAX + 1]), [0..REQUEST_MAX, REQUEST_MAX..REQUEST_MAX + 1]);
-    }
 
     #[test]
     fn only_pages_with_wanted_rows_are_read() {
@@ -215,13 +158,5 @@ mod tests {
         check(Some(5), &[2..4], &[10]);
         check(None, &[2..4], &[0, 10, 20]);
         check(Some(1), &[], &[]);
-    }
-
-    #[test]
-    fn bytes_are_found_in_their_request() {
-        let fetched = Fetched::new(vec![10..20, 30..40], vec![Bytes::from_static(b"abcdefghij"), Bytes::from_static(b"0123456789")]).unwrap();
-        assert_eq!(fetched.get(&(12..14)).unwrap(), "cd");
-        assert_eq!(fetched.get(&(30..40)).unwrap(), "0123456789");
-        assert_eq!(fetched.get(&(18..22)).unwrap_err().kind(), crate::format::ErrorKind::Eof);
     }
 }

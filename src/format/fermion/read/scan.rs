@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::BooleanArray;
-use arrow::datatypes::{FieldRef, SchemaRef};
+use arrow::datatypes::FieldRef;
 use bytes::Bytes;
 
 use super::column::LoadedColumn;
@@ -13,26 +13,11 @@ use super::columns::LoadColumns;
 use super::meta::FileMeta;
 use super::morsel::StripeMorsel;
 use super::parts::Part;
-use super::plan::{Fetched, StripePlan};
+use super::plan::StripePlan;
 use super::zones::{page_zones, stripe_zones};
 use crate::format::error::{Error, Result};
-use crate::format::scan::{Answer, Load, Loading, Scan, Step};
-
-/// What to read of a file.
-#[derive(Debug, Clone)]
-pub struct ScanRequest {
-    /// Columns to read, in the order of the output.
-    pub columns: Vec<usize>,
-    /// Types of those columns in the output: the file's own, but strings and binaries may be read as any type of either, and dictionaries and
-    /// run-end encoded columns as their values or the other way round.
-    pub schema: SchemaRef,
-    /// Columns whose statistics the caller prunes by; without any, there is no [`Step::Prune`].
-    pub prune_columns: Vec<usize>,
-    /// Read the rows of this range of the file, see [`FileMeta::parts`]; `None` reads all.
-    pub range: Option<Range<u64>>,
-    /// Rows of a batch.
-    pub batch_rows: usize,
-}
+use crate::format::requests::Fetched;
+use crate::format::scan::{Answer, Load, Loading, Scan, ScanRequest, Step};
 
 /// A scan of a Fermion file. Its steps are: [`Step::Fetch`] the metadata of the columns that is not loaded, [`Step::Prune`] the stripes, and for
 /// each stripe [`Step::Prune`] its pages, [`Step::Fetch`] what is left, [`Step::Decode`].

@@ -8,17 +8,7 @@ use super::meta::{ColumnMeta, FileMeta};
 use crate::format::error::Result;
 use crate::format::fermion::cmb::{Chunk, Cmb};
 use crate::format::fermion::stats::{Bounds, Which, ZoneStats, bound_array, bound_is_exact, prunable_type, to_column_type};
-
-/// What is known about a column over the whole file.
-#[derive(Debug, Clone, Default)]
-pub struct ColumnSummary {
-    /// Nulls, if known.
-    pub null_count: Option<u64>,
-    /// A lower bound as an array of one value of the column's type, and whether it is the least value itself. `None` if unknown, or if there is no valid value.
-    pub min: Option<(ArrayRef, bool)>,
-    /// An upper bound, and whether it is the greatest value itself.
-    pub max: Option<(ArrayRef, bool)>,
-}
+use crate::format::scan::ColumnSummary;
 
 /// The streams of a plain column are its validity and its values.
 const DATA_STREAM: usize = 1;

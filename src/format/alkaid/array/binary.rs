@@ -1,0 +1,93 @@
+//! Strings and binaries.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, GenericByteArray, GenericByteBuilder, GenericByteViewArray};
+use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::{
+    ArrowNativeType, BinaryType, BinaryViewType, ByteArrayType, ByteViewType, DataType, LargeBinaryType, LargeUtf8Type, StringViewType, Utf8Type,
+};
+
+use super::list::check_offsets;
+use super::reader::Reader;
+use crate::format::alkaid::batch::Node;
+use crate::format::error::{Error, Result};
+
+pub(super) fn with_offsets(reader: &mut Reader<'_>, node: Node, data_type: &DataType) -> Result<ArrayRef> {
+    match data_type {
+        DataType::Utf8 => texts::<Utf8Type>(reader, node, text),
+        DataType::LargeUtf8 => texts::<LargeUtf8Type>(reader, node, text),
+        DataType::LargeBinary => texts::<LargeBinaryType>(reader, node, binary),
+        _ => texts::<BinaryType>(reader, node, binary),
+    }
+}
+
+/// What bytes are as a value of an array; `None` if they are none.
+type Native<T> = fn(&[u8]) -> Option<&<T as ByteArrayType>::Native>;
+
+fn text(bytes: &[u8]) -> Option<&str> {
+    std::str::from_utf8(bytes).ok()
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "strings have those that are none")]
+fn binary(bytes: &[u8]) -> Option<&[u8]> {
+    Some(bytes)
+}
+
+fn texts<T: ByteArrayType>(reader: &mut Reader<'_>, node: Node, native: Native<T>) -> Result<ArrayRef>
+where
+    T::Offset: ArrowNativeType,
+{
+    let nulls = reader.nulls(node)?;
+    let offsets = reader.offsets::<T::Offset>(node.length)?;
+    let values = reader.buffer()?;
+    let end = check_offsets(&offsets, values.len())?;
+    let values = values.slice_with_length(0, end);
+    let offsets = OffsetBuffer::new(offsets);
+    match GenericByteArray::<T>::try_new(offsets.clone(), values.clone(), nulls.clone()) {
+        Ok(array) => Ok(Arc::new(array)),
+        // What lies between values or below a null may be anything.
+        Err(_) => Ok(Arc::new(copied::<T>(&offsets, &values, nulls.as_ref(), native)?)),
+    }
+}
+
+/// The valid values and no other bytes.
+fn copied<T: ByteArrayType>(
+    offsets: &OffsetBuffer<T::Offset>,
+    values: &Buffer,
+    nulls: Option<&NullBuffer>,
+    native: Native<T>,
+) -> Result<GenericByteArray<T>> {
+    let mut copied = GenericByteBuilder::<T>::with_capacity(offsets.len(), values.len());
+    for (slot, pair) in offsets.windows(2).enumerate() {
+        let bytes = pair.first().zip(pair.last()).and_then(|(start, end)| values.get(start.as_usize()..end.as_usize())).unwrap_or_default();
+        match nulls.is_some_and(|nulls| nulls.is_null(slot)) {
+            true => copied.append_null(),
+            false => copied.append_value(native(bytes).ok_or_else(|| Error::invalid_file(format!("string {slot} is not UTF-8")))?),
+        }
+    }
+    Ok(copied.finish())
+}
+
+pub(super) fn views(reader: &mut Reader<'_>, node: Node, data_type: &DataType) -> Result<ArrayRef> {
+    let nulls = reader.nulls(node)?;
+    let views = reader.raw_views(node.length)?;
+    let buffers = reader.variadic()?;
+    match data_type {
+        DataType::Utf8View => viewed::<StringViewType>(views, buffers, nulls),
+        _ => viewed::<BinaryViewType>(views, buffers, nulls),
+    }
+}
+
+fn viewed<T: ByteViewType>(views: ScalarBuffer<u128>, buffers: Vec<Buffer>, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+    let buffers: Arc<[Buffer]> = buffers.into();
+    match (GenericByteViewArray::<T>::try_new(views.clone(), Arc::clone(&buffers), nulls.clone()), nulls) {
+        (Ok(array), _) => Ok(Arc::new(array)),
+        // The view of a null may be anything.
+        (Err(_), Some(nulls)) => {
+            let views: ScalarBuffer<u128> = views.iter().zip(nulls.iter()).map(|(view, valid)| if valid { *view } else { 0 }).collect();
+            Ok(Arc::new(GenericByteViewArray::<T>::try_new(views, buffers, Some(nulls))?))
+        }
+        (Err(error), None) => Err(error.into()),
+    }
+}

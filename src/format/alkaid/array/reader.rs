@@ -1,0 +1,233 @@
+//! Walks a type depth first, and the nodes and buffers of a column with it.
+
+use std::slice::Iter;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayData, ArrayRef, BooleanArray, FixedSizeBinaryArray, FixedSizeListArray, NullArray, StructArray, make_array};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
+use arrow::datatypes::{ArrowNativeType, DataType, FieldRef, Fields};
+use bytes::Bytes;
+
+use super::{binary, encoded, list, union};
+use crate::format::alkaid::batch::Node;
+use crate::format::alkaid::compress::Codec;
+use crate::format::alkaid::schema::Shape;
+use crate::format::alkaid::swap;
+use crate::format::error::{Error, Result};
+
+/// The part of a record batch that is one column's, as it was fetched.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    /// Slots that the batch says it has.
+    pub(crate) rows: usize,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) buffers: Vec<Bytes>,
+    pub(crate) variadic: Vec<usize>,
+}
+
+/// How buffers are to be understood.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Encoding {
+    pub(crate) codec: Option<Codec>,
+    pub(crate) big_endian: bool,
+    pub(crate) union_bitmaps: bool,
+}
+
+/// The values of dictionaries.
+pub(crate) trait Dictionaries {
+    /// Those of a dictionary; `None` where there are none, and codes of nulls only.
+    fn values(&self, id: i64) -> Result<Option<ArrayRef>>;
+}
+
+/// The array of a column.
+pub(crate) fn decode(loaded: &Loaded, encoding: Encoding, shape: &Shape, dictionaries: &dyn Dictionaries) -> Result<ArrayRef> {
+    let Loaded { rows, nodes, buffers, variadic } = loaded;
+    let mut reader = Reader { nodes: nodes.iter(), buffers: buffers.iter(), variadic: variadic.iter(), encoding, dictionaries };
+    let array = reader.array(shape)?;
+    if array.len() != *rows {
+        return Err(Error::invalid_file(format!("a column of a batch of {rows} rows has {}", array.len())));
+    }
+    Ok(array)
+}
+
+pub(super) struct Reader<'a> {
+    nodes: Iter<'a, Node>,
+    buffers: Iter<'a, Bytes>,
+    variadic: Iter<'a, usize>,
+    encoding: Encoding,
+    pub(super) dictionaries: &'a dyn Dictionaries,
+}
+
+impl Reader<'_> {
+    pub(super) fn array(&mut self, shape: &Shape) -> Result<ArrayRef> {
+        use DataType::{
+            Binary, BinaryView, Boolean, Dictionary, FixedSizeBinary, FixedSizeList, LargeBinary, LargeList, LargeListView, LargeUtf8, List,
+            ListView, Map, Null, RunEndEncoded, Struct, Union, Utf8, Utf8View,
+        };
+        let node = *self.nodes.next().ok_or_else(|| Error::invalid_file("a batch has too few fields"))?;
+        match &shape.data_type {
+            Null => Ok(Arc::new(NullArray::new(node.length))),
+            Boolean => self.booleans(node),
+            FixedSizeBinary(width) => self.fixed_size_binary(node, *width),
+            Utf8 | LargeUtf8 | Binary | LargeBinary => binary::with_offsets(self, node, &shape.data_type),
+            Utf8View | BinaryView => binary::views(self, node, &shape.data_type),
+            List(item) => list::list::<i32>(self, node, item, only_child(shape)?),
+            LargeList(item) => list::list::<i64>(self, node, item, only_child(shape)?),
+            ListView(item) => list::list_view::<i32>(self, node, item, only_child(shape)?),
+            LargeListView(item) => list::list_view::<i64>(self, node, item, only_child(shape)?),
+            Map(entries, sorted) => list::map(self, node, entries, *sorted, only_child(shape)?),
+            FixedSizeList(item, size) => self.fixed_size_list(node, item, *size, only_child(shape)?),
+            Struct(fields) => self.structure(node, fields, shape),
+            Union(fields, mode) => union::union(self, node, fields, *mode, shape),
+            Dictionary(keys, values) => encoded::dictionary(self, node, shape, keys, values),
+            RunEndEncoded(..) => encoded::runs(self, node, shape),
+            fixed => self.fixed(node, fixed),
+        }
+    }
+
+    /// Values of a width of their own.
+    pub(super) fn fixed(&mut self, node: Node, data_type: &DataType) -> Result<ArrayRef> {
+        let nulls = self.nulls(node)?;
+        let width = data_type.primitive_width().ok_or_else(|| Error::unsupported(format!("values of {data_type} are not known")))?;
+        let values = self.values(node.length, width, swap::units(data_type), "values")?;
+        // Of the alignment that the widest of them asks for.
+        let values = aligned(values, width.min(size_of::<i128>()));
+        let data = ArrayData::builder(data_type.clone()).len(node.length).add_buffer(values).nulls(nulls);
+        Ok(make_array(data.build()?))
+    }
+
+    fn booleans(&mut self, node: Node) -> Result<ArrayRef> {
+        let nulls = self.nulls(node)?;
+        Ok(Arc::new(BooleanArray::new(self.bits(node.length, "values")?, nulls)))
+    }
+
+    fn fixed_size_binary(&mut self, node: Node, width: i32) -> Result<ArrayRef> {
+        let nulls = self.nulls(node)?;
+        let bytes = usize::try_from(width).map_err(|_| Error::invalid_file("a width is negative"))?;
+        let values = self.values(node.length, bytes, &[1], "values")?;
+        Ok(Arc::new(FixedSizeBinaryArray::try_new_with_len(width, values, nulls, node.length)?))
+    }
+
+    fn fixed_size_list(&mut self, node: Node, item: &FieldRef, size: i32, child: &Shape) -> Result<ArrayRef> {
+        let nulls = self.nulls(node)?;
+        let wanted = usize::try_from(size).ok().and_then(|size| size.checked_mul(node.length));
+        let values = first(self.array(child)?, wanted.unwrap_or(usize::MAX), "a fixed-size list")?;
+        Ok(Arc::new(FixedSizeListArray::try_new_with_length(Arc::clone(item), size, values, nulls, node.length)?))
+    }
+
+    fn structure(&mut self, node: Node, fields: &Fields, shape: &Shape) -> Result<ArrayRef> {
+        let nulls = self.nulls(node)?;
+        let children = shape.children.iter().map(|child| first(self.array(child)?, node.length, "a struct")).collect::<Result<_>>()?;
+        Ok(Arc::new(StructArray::try_new_with_length(fields.clone(), children, nulls, node.length)?))
+    }
+
+    /// Which slots are null. Who counted none need not have written which.
+    pub(super) fn nulls(&mut self, node: Node) -> Result<Option<NullBuffer>> {
+        if node.null_count == Some(0) {
+            self.next_buffer()?;
+            return Ok(None);
+        }
+        if node.null_count.is_none() && self.buffers.as_slice().first().is_some_and(Bytes::is_empty) {
+            self.next_buffer()?;
+            return Ok(None);
+        }
+        let nulls = NullBuffer::new(self.bits(node.length, "validity")?);
+        match node.null_count {
+            Some(count) if count != nulls.null_count() => {
+                Err(Error::invalid_file(format!("{count} nulls were counted and {} are there", nulls.null_count())))
+            }
+            _ => Ok(Some(nulls).filter(|nulls| nulls.null_count() > 0)),
+        }
+    }
+
+    fn bits(&mut self, length: usize, what: &str) -> Result<BooleanBuffer> {
+        let bytes = self.sized(length.div_ceil(8), what)?;
+        Ok(BooleanBuffer::new(bytes, 0, length))
+    }
+
+    /// So many values of a width, little-endian.
+    pub(super) fn values(&mut self, length: usize, width: usize, units: &[usize], what: &str) -> Result<Buffer> {
+        let bytes = length.checked_mul(width).ok_or_else(|| Error::invalid_file(format!("{length} {what} of {width} bytes are too many")))?;
+        let buffer = self.sized(bytes, what)?;
+        Ok(if self.encoding.big_endian { swap::swapped(&buffer, units) } else { buffer })
+    }
+
+    /// So many numbers, in their place.
+    pub(super) fn numbers<T: ArrowNativeType>(&mut self, length: usize, what: &str) -> Result<ScalarBuffer<T>> {
+        let buffer = self.values(length, size_of::<T>(), &[size_of::<T>()], what)?;
+        Ok(aligned(buffer, align_of::<T>()).into())
+    }
+
+    /// The n + 1 offsets of n slots; of none, there may be none.
+    pub(super) fn offsets<T: ArrowNativeType>(&mut self, length: usize) -> Result<ScalarBuffer<T>> {
+        if length == 0 && self.buffers.as_slice().first().is_some_and(Bytes::is_empty) {
+            self.next_buffer()?;
+            return Ok(vec![T::default()].into());
+        }
+        let count = length.checked_add(1).ok_or_else(|| Error::invalid_file("a field has too many slots"))?;
+        self.numbers(count, "offsets")
+    }
+
+    /// Views, which are numbers and bytes.
+    pub(super) fn raw_views(&mut self, length: usize) -> Result<ScalarBuffer<u128>> {
+        const VIEW: usize = size_of::<u128>();
+        let bytes = length.checked_mul(VIEW).ok_or_else(|| Error::invalid_file(format!("{length} views are too many")))?;
+        let buffer = self.sized(bytes, "views")?;
+        let buffer = if self.encoding.big_endian { swap::swapped_views(&buffer) } else { buffer };
+        Ok(aligned(buffer, align_of::<u128>()).into())
+    }
+
+    /// The buffers behind the views of a field.
+    pub(super) fn variadic(&mut self) -> Result<Vec<Buffer>> {
+        let count = *self.variadic.next().ok_or_else(|| Error::invalid_file("a field has no count of buffers"))?;
+        (0..count).map(|_| self.buffer()).collect()
+    }
+
+    /// The first `bytes` bytes of the next buffer.
+    fn sized(&mut self, bytes: usize, what: &str) -> Result<Buffer> {
+        let buffer = self.buffer()?;
+        if buffer.len() < bytes {
+            return Err(Error::invalid_file(format!("{what} take {bytes} bytes, and there are only {}", buffer.len())));
+        }
+        Ok(buffer.slice_with_length(0, bytes))
+    }
+
+    /// The next buffer, decompressed.
+    pub(super) fn buffer(&mut self) -> Result<Buffer> {
+        let codec = self.encoding.codec;
+        let bytes = self.next_buffer()?;
+        match codec {
+            None => Ok(Buffer::from(bytes.clone())),
+            Some(codec) => codec.decompress(bytes),
+        }
+    }
+
+    fn next_buffer(&mut self) -> Result<&Bytes> {
+        self.buffers.next().ok_or_else(|| Error::invalid_file("a batch has too few buffers"))
+    }
+
+    pub(super) fn union_bitmaps(&self) -> bool {
+        self.encoding.union_bitmaps
+    }
+}
+
+fn only_child(shape: &Shape) -> Result<&Shape> {
+    match shape.children.as_slice() {
+        [child] => Ok(child),
+        children => Err(Error::invalid_file(format!("a list has {} children", children.len()))),
+    }
+}
+
+/// The first slots of a child, which may have more.
+pub(super) fn first(child: ArrayRef, length: usize, parent: &str) -> Result<ArrayRef> {
+    match child.len() {
+        same if same == length => Ok(child),
+        more if more > length => Ok(child.slice(0, length)),
+        less => Err(Error::invalid_file(format!("a child of {parent} has {less} slots; {length} are needed"))),
+    }
+}
+
+/// The buffer itself if it begins where values of that alignment may; a copy otherwise.
+fn aligned(buffer: Buffer, alignment: usize) -> Buffer {
+    if buffer.as_ptr().align_offset(alignment.next_power_of_two()) == 0 { buffer } else { Buffer::from_slice_ref(buffer.as_slice()) }
+}

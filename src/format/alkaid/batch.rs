@@ -1,0 +1,204 @@
+//! The metadata of a record batch or of the values of a dictionary: where its buffers are.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use arrow_ipc as fb;
+use bytes::Bytes;
+
+use super::compress::Codec;
+use super::flat;
+use super::schema::{Counts, Positions};
+use crate::format::error::{Error, Result};
+
+/// The most rows of a record batch. The specification lets readers stop there.
+const ROWS_MAX: u64 = (1 << 31) - 1;
+
+/// What a message is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Rows.
+    Records,
+    /// Values of a dictionary.
+    Dictionary {
+        /// Whose.
+        id: i64,
+        /// They are added to those that are there; else they replace them.
+        is_delta: bool,
+    },
+}
+
+/// A message with a body. Its metadata has been verified, and is looked at where it lies.
+#[derive(Debug)]
+pub(crate) struct BatchMeta {
+    metadata: Bytes,
+    pub(crate) kind: Kind,
+    pub(crate) rows: usize,
+    pub(crate) codec: Option<Codec>,
+    /// Unions have bitmaps: the metadata is older than V5.
+    pub(crate) union_bitmaps: bool,
+    /// Where the body is in the file.
+    pub(crate) body: Range<u64>,
+}
+
+/// Length and nulls of a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Node {
+    pub(crate) length: usize,
+    /// `None` if they have not been counted.
+    pub(crate) null_count: Option<usize>,
+}
+
+/// The part of a record batch that is one column's.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Parts {
+    pub(crate) nodes: Vec<Node>,
+    /// Where its buffers are in the file.
+    pub(crate) buffers: Vec<Range<u64>>,
+    /// How many buffers each field has that has any number of them.
+    pub(crate) variadic: Vec<usize>,
+}
+
+impl BatchMeta {
+    /// Of a message with this metadata, whose body begins at `body_start`.
+    pub(crate) fn read(metadata: Bytes, body_start: u64) -> Result<Self> {
+        let message = flat::message(&metadata)?;
+        let (kind, batch) = contents(&message)?;
+        let rows = flat::unsigned(batch.length(), "the length of a batch")?;
+        let rows = usize::try_from(rows).ok().filter(|_| rows <= ROWS_MAX || matches!(kind, Kind::Dictionary { .. }));
+        let rows = rows.ok_or_else(|| Error::unsupported(format!("a batch has more than {ROWS_MAX} rows; write smaller batches")))?;
+        let length = flat::unsigned(message.bodyLength(), "the length of a body")?;
+        let end = body_start.checked_add(length).ok_or_else(|| Error::eof("a body ends beyond the end of the file"))?;
+        let codec = batch.compression().map(|compression| Codec::read(&compression)).transpose()?;
+        let union_bitmaps = message.version() < fb::MetadataVersion::V5;
+        Ok(Self { kind, rows, codec, union_bitmaps, body: body_start..end, metadata })
+    }
+
+    /// Bytes in memory.
+    pub(crate) fn memory_size(&self) -> usize {
+        size_of::<Self>() + self.metadata.len()
+    }
+
+    /// The message's own metadata.
+    pub(crate) fn custom_metadata(&self) -> Result<HashMap<String, String>> {
+        Ok(flat::key_values(flat::message(&self.metadata)?.custom_metadata()).collect())
+    }
+
+    /// The parts of these columns of a batch whose columns lie as `positions` says.
+    pub(crate) fn parts(&self, positions: &Positions, columns: impl Iterator<Item = usize>) -> Result<Vec<Parts>> {
+        let message = flat::message(&self.metadata)?;
+        let (_, batch) = contents(&message)?;
+        let flattened = Flattened::new(self, &batch, positions.total())?;
+        columns.map(|column| flattened.column(positions, column)).collect()
+    }
+
+    /// How many nulls a column says it has.
+    pub(crate) fn null_count(&self, positions: &Positions, column: usize) -> Result<Option<usize>> {
+        let message = flat::message(&self.metadata)?;
+        let (_, batch) = contents(&message)?;
+        let first = positions.of(column).map(|(before, _)| before.nodes).ok_or_else(no_such_column)?;
+        let node = batch.nodes().into_iter().flatten().nth(first).ok_or_else(|| Error::invalid_file("a batch has too few fields"))?;
+        node_of(node).map(|node| node.null_count)
+    }
+}
+
+fn contents<'a>(message: &fb::Message<'a>) -> Result<(Kind, fb::RecordBatch<'a>)> {
+    let missing = || Error::invalid_file("a message has no contents");
+    match message.header_type() {
+        fb::MessageHeader::RecordBatch => Ok((Kind::Records, message.header_as_record_batch().ok_or_else(missing)?)),
+        fb::MessageHeader::DictionaryBatch => {
+            let dictionary = message.header_as_dictionary_batch().ok_or_else(missing)?;
+            let kind = Kind::Dictionary { id: dictionary.id(), is_delta: dictionary.isDelta() };
+            Ok((kind, dictionary.data().ok_or_else(missing)?))
+        }
+        fb::MessageHeader::Schema => Err(Error::invalid_file("a second schema; streams one behind the other are to be read one by one")),
+        fb::MessageHeader::Tensor | fb::MessageHeader::SparseTensor => Err(Error::unsupported("a tensor is no table")),
+        other => Err(Error::unsupported(format!("a message of kind {}, which this reader does not know", other.0))),
+    }
+}
+
+fn no_such_column() -> Error {
+    Error::invalid_argument("a column that the file does not have")
+}
+
+fn node_of(node: &fb::FieldNode) -> Result<Node> {
+    let length = flat::length(node.length(), "the length of a field")?;
+    let null_count = match node.null_count() {
+        -1 => None,
+        count => Some(flat::length(count, "a null count")?),
+    };
+    if null_count.is_some_and(|count| count > length) {
+        return Err(Error::invalid_file(format!("a field of {length} slots says that it has {} nulls", node.null_count())));
+    }
+    Ok(Node { length, null_count })
+}
+
+/// The flattened fields of a batch, of which there are as many as the schema demands.
+struct Flattened<'a> {
+    meta: &'a BatchMeta,
+    nodes: flatbuffers::Vector<'a, fb::FieldNode>,
+    buffers: flatbuffers::Vector<'a, fb::Buffer>,
+    /// How many variadic buffers there are before each field that has them, and in all.
+    variadic_before: Vec<usize>,
+}
+
+impl<'a> Flattened<'a> {
+    fn new(meta: &'a BatchMeta, batch: &fb::RecordBatch<'a>, total: Counts) -> Result<Self> {
+        let mut variadic_before = vec![0_usize];
+        for count in batch.variadicBufferCounts().into_iter().flatten() {
+            let sum = variadic_before.last().copied().unwrap_or(0).saturating_add(flat::length(count, "a count of buffers")?);
+            variadic_before.push(sum);
+        }
+        if variadic_before.len() != total.variadic + 1 {
+            return Err(Error::invalid_file(format!("a batch counts the buffers of {} fields of {}", variadic_before.len() - 1, total.variadic)));
+        }
+        let variadic = variadic_before.last().copied().unwrap_or(0);
+        let bitmaps = if meta.union_bitmaps { total.unions } else { 0 };
+        let buffers_wanted = total.buffers.saturating_add(bitmaps).saturating_add(variadic);
+        let nodes = batch.nodes().unwrap_or_default();
+        let buffers = batch.buffers().unwrap_or_default();
+        if (nodes.len(), buffers.len()) != (total.nodes, buffers_wanted) {
+            let (nodes, buffers) = (nodes.len(), buffers.len());
+            let message = format!("a batch has {nodes} fields and {buffers} buffers, its schema {} and {buffers_wanted}", total.nodes);
+            return Err(Error::invalid_file(message));
+        }
+        Ok(Self { meta, nodes, buffers, variadic_before })
+    }
+
+    fn column(&self, positions: &Positions, column: usize) -> Result<Parts> {
+        let (from, to) = positions.of(column).ok_or_else(no_such_column)?;
+        let buffers = self.buffers_before(from)..self.buffers_before(to);
+        let nodes = self.nodes.iter().skip(from.nodes).take(to.nodes - from.nodes).map(node_of).collect::<Result<Vec<_>>>()?;
+        let ranges = self.buffers.iter().skip(buffers.start).take(buffers.len()).map(|buffer| self.range(buffer)).collect::<Result<Vec<_>>>()?;
+        check_apart(&ranges)?;
+        let variadic = self.variadic_before.windows(2).skip(from.variadic).take(to.variadic - from.variadic);
+        let variadic = variadic.filter_map(|pair| Some(pair.last()? - pair.first()?)).collect();
+        Ok(Parts { nodes, buffers: ranges, variadic })
+    }
+
+    fn buffers_before(&self, counts: Counts) -> usize {
+        let bitmaps = if self.meta.union_bitmaps { counts.unions } else { 0 };
+        counts.buffers + bitmaps + self.variadic_before.get(counts.variadic).copied().unwrap_or(0)
+    }
+
+    fn range(&self, buffer: &fb::Buffer) -> Result<Range<u64>> {
+        let offset = flat::unsigned(buffer.offset(), "the offset of a buffer")?;
+        let length = flat::unsigned(buffer.length(), "the length of a buffer")?;
+        let body = &self.meta.body;
+        let end = offset.checked_add(length).filter(|end| *end <= body.end - body.start);
+        let end = end.ok_or_else(|| Error::invalid_file(format!("a buffer of {length} bytes at {offset} ends behind its body")))?;
+        Ok(body.start + offset..body.start + end)
+    }
+}
+
+/// Buffers lie one behind the other.
+fn check_apart(ranges: &[Range<u64>]) -> Result<()> {
+    let mut end = 0;
+    for range in ranges.iter().filter(|range| !range.is_empty()) {
+        if range.start < end {
+            return Err(Error::invalid_file("the buffers of a column overlap").at(range.start));
+        }
+        end = range.end;
+    }
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! The compression of buffers: each by itself, with its length before it.
+
+use std::io::{Read, Write};
+
+use arrow::buffer::Buffer;
+use arrow_ipc as fb;
+use bytes::Bytes;
+use lz4_flex::frame::{FrameDecoder, FrameEncoder};
+
+use crate::format::error::{Error, Result};
+
+/// How buffers are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Codec {
+    /// LZ4 frames.
+    Lz4,
+    /// ZSTD frames.
+    Zstd,
+}
+
+/// Bytes of the length before a buffer.
+const PREFIX: usize = 8;
+
+/// The length that says that a buffer is not compressed.
+const NOT_COMPRESSED: i64 = -1;
+
+/// A block of ZSTD is up to 128 KiB, and takes four bytes or more.
+const ZSTD_BLOCK_MAX: usize = 128 << 10;
+const ZSTD_BLOCK_MIN: usize = 4;
+
+/// A byte of LZ4 adds no more than this to the length of a match.
+const LZ4_RATIO_MAX: usize = 255;
+
+impl Codec {
+    pub(super) fn read(compression: &fb::BodyCompression<'_>) -> Result<Self> {
+        if compression.method() != fb::BodyCompressionMethod::BUFFER {
+            return Err(Error::unsupported(format!("compression method {}, which this reader does not know", compression.method().0)));
+        }
+        match compression.codec() {
+            fb::CompressionType::LZ4_FRAME => Ok(Self::Lz4),
+            fb::CompressionType::ZSTD => Ok(Self::Zstd),
+            other => Err(Error::unsupported(format!("compression number {}, which this reader does not know", other.0))),
+        }
+    }
+
+    pub(super) fn wire(self) -> fb::CompressionType {
+        match self {
+            Self::Lz4 => fb::CompressionType::LZ4_FRAME,
+            Self::Zstd => fb::CompressionType::ZSTD,
+        }
+    }
+
+    /// The most that so many bytes can stand for.
+    fn length_max(self, compressed: usize) -> usize {
+        match self {
+            Self::Lz4 => compressed.saturating_mul(LZ4_RATIO_MAX),
+            Self::Zstd => (compressed / ZSTD_BLOCK_MIN + 1).saturating_mul(ZSTD_BLOCK_MAX),
+        }
+    }
+
+    /// The contents of a buffer.
+    pub(super) fn decompress(self, buffer: &Bytes) -> Result<Buffer> {
+        if buffer.is_empty() {
+            return Ok(Buffer::default());
+        }
+        let prefix = buffer.first_chunk::<PREFIX>().ok_or_else(|| Error::invalid_file("a compressed buffer is shorter than its length"))?;
+        let stored = buffer.slice(PREFIX..);
+        let length = match i64::from_le_bytes(*prefix) {
+            NOT_COMPRESSED => return Ok(Buffer::from(stored)),
+            0 => return Ok(Buffer::default()),
+            length => usize::try_from(length).map_err(|_| Error::invalid_file(format!("a compressed buffer says that it has {length} bytes")))?,
+        };
+        if length > self.length_max(stored.len()) {
+            return Err(Error::invalid_file(format!("{} compressed bytes do not stand for {length}", stored.len())));
+        }
+        let contents = match self {
+            Self::Lz4 => lz4(&stored, length),
+            Self::Zstd => zstd::bulk::decompress(&stored, length),
+        };
+        let contents = contents.map_err(|error| Error::invalid_file(format!("a buffer cannot be decompressed: {error}")))?;
+        if contents.len() != length {
+            return Err(Error::invalid_file(format!("a buffer of {length} bytes has only {}", contents.len())));
+        }
+        Ok(Buffer::from_vec(contents))
+    }
+
+    /// The buffer as it is stored: compressed, if that is shorter.
+    pub(super) fn compress(self, contents: &[u8], zstd_level: i32) -> Result<Vec<u8>> {
+        if contents.is_empty() {
+            return Ok(Vec::new());
+        }
+        let compressed = match self {
+            Self::Lz4 => lz4_frame(contents),
+            Self::Zstd => zstd::bulk::compress(contents, zstd_level),
+        };
+        let compressed = compressed.map_err(|error| Error::invalid_argument(format!("a buffer cannot be compressed: {error}")))?;
+        let (length, stored) = match i64::try_from(contents.len()) {
+            Ok(length) if compressed.len() < contents.len() => (length, compressed.as_slice()),
+            _ => (NOT_COMPRESSED, contents),
+        };
+        Ok([&length.to_le_bytes(), stored].concat())
+    }
+}
+
+fn lz4(stored: &[u8], length: usize) -> std::io::Result<Vec<u8>> {
+    let mut contents = vec![0; length];
+    let mut decoder = FrameDecoder::new(stored);
+    decoder.read_exact(&mut contents)?;
+    match decoder.read(&mut [0])? {
+        0 => Ok(contents),
+        _ => Err(std::io::Error::other("there is more of it")),
+    }
+}
+
+fn lz4_frame(contents: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut encoder = FrameEncoder::new(Vec::new());
+    encoder.write_all(contents)?;
+    encoder.finish().map_err(std::io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::ErrorKind;
+
+    fn both() -> [Codec; 2] {
+        [Codec::Lz4, Codec::Zstd]
+    }
+
+    #[test]
+    fn what_is_compressed_comes_back() {
+        let noise: Vec<u8> = (0..1000_u32).flat_map(|i| i.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+        for codec in both() {
+            for contents in [vec![], vec![7], vec![0; 1 << 20], b"some text, some text".repeat(50), noise.clone()] {
+                let stored = Bytes::from(codec.compress(&contents, 1).unwrap());
+                assert!(stored.len() <= contents.len() + PREFIX);
+                assert!(codec.decompress(&stored).unwrap().as_slice() == contents, "{codec:?}, {} bytes", contents.len());
+            }
+        }
+    }
+
+    #[test]
+    fn lengths_that_lie_are_refused() {
+        for codec in both() {
+            let stored = codec.compress(&[9; 1000], 1).unwrap();
+            for length in [i64::MIN, -2, 999, 1001, 1 << 40, i64::MAX] {
+                let mut lie = stored.clone();
+                lie[..PREFIX].copy_from_slice(&length.to_le_bytes());
+                let error = codec.decompress(&Bytes::from(lie)).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::InvalidFile, "{codec:?} {length}");
+            }
+            for end in 1..stored.len() {
+                // Of an LZ4 frame, what ends it may be missing.
+                let cut = codec.decompress(&Bytes::copy_from_slice(&stored[..end]));
+                assert!(cut.is_err() || cut.is_ok_and(|contents| contents.as_slice() == [9; 1000]), "{codec:?} cut at {end}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_best_compression_is_believed() {
+        for codec in both() {
+            let contents = vec![0; 64 << 20];
+            let stored = Bytes::from(codec.compress(&contents, 19).unwrap());
+            assert!(codec.decompress(&stored).unwrap().len() == contents.len(), "{codec:?}");
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! A column of a batch that has been fetched: decoded once, when a row of it is wanted, and then cut.
+
+use std::cell::OnceCell;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::cast::AsArray;
+use arrow::array::{Array, ArrayRef, BooleanArray, BooleanBufferBuilder, UInt64Array, make_array, new_empty_array};
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::{CastOptions, cast_with_options, filter};
+use arrow::datatypes::{DataType, Field};
+
+use super::dictionaries::Dictionary;
+use super::meta::FileMeta;
+use crate::format::alkaid::array::{Encoding, Loaded, decode};
+use crate::format::array::{check_spelled, counted, same_family, spelled_bytes};
+use crate::format::error::{Error, Result};
+use crate::format::rows::Rows;
+use crate::format::scan::{Coded, CodedPart, Section};
+
+/// What it costs to evaluate something about the values of a dictionary, whatever they are, in values.
+const PART_VALUES: usize = 64;
+
+#[derive(Debug)]
+pub(super) struct LoadedColumn {
+    pub(super) meta: Arc<FileMeta>,
+    pub(super) column: usize,
+    pub(super) out: DataType,
+    pub(super) loaded: Loaded,
+    pub(super) encoding: Encoding,
+    pub(super) dictionaries: HashMap<i64, Arc<Dictionary>>,
+    /// Where the body is in the file, for errors.
+    pub(super) body_start: u64,
+    pub(super) decoded: OnceCell<ArrayRef>,
+}
+
+impl LoadedColumn {
+    /// The rows of these ranges.
+    pub(super) fn read(&self, rows: &Rows) -> Result<ArrayRef> {
+        self.placed(self.array().and_then(|array| self.converted(picked(array, rows.ranges(), None)?)))
+    }
+
+    /// Those of the rows that have a bit in `keep`.
+    pub(super) fn read_kept(&self, rows: &Rows, keep: &BooleanBuffer) -> Result<ArrayRef> {
+        self.placed(self.array().and_then(|array| self.converted(picked(array, rows.ranges(), Some(keep))?)))
+    }
+
+    /// The rows as codes of a dictionary of no more than `most` values, if that is what they are.
+    pub(super) fn coded(&self, rows: &Rows, most: usize) -> Result<Option<Coded>> {
+        self.placed(self.array().and_then(|array| self.coded_rows(array, rows, most)))
+    }
+
+    fn coded_rows(&self, array: &ArrayRef, rows: &Rows, most: usize) -> Result<Option<Coded>> {
+        let Some(dictionary) = array.as_any_dictionary_opt() else { return Ok(None) };
+        let values = dictionary.values();
+        if values.is_empty() || values.len().saturating_add(PART_VALUES) > most {
+            return Ok(None);
+        }
+        // Where the dictionary itself is wanted, its values are a dictionary with each of them once.
+        let values = match &self.out {
+            DataType::Dictionary(keys, of) if values.data_type() == &**of => match entries(keys, values)? {
+                Some(entries) => entries,
+                None => return Ok(None),
+            },
+            _ => self.converted(Arc::clone(values))?,
+        };
+        let rows = picked(array, rows.ranges(), None)?;
+        let Some(dictionary) = rows.as_any_dictionary_opt() else { return Ok(None) };
+        let codes = dictionary.normalized_keys().into_iter().map(u32::try_from).collect::<Result<Vec<u32>, _>>();
+        let Ok(codes) = codes else { return Ok(None) };
+        Ok(Some(Coded { parts: vec![CodedPart { page: 0, values, codes }], nulls: rows.nulls().cloned() }))
+    }
+
+    fn array(&self) -> Result<&ArrayRef> {
+        if let Some(array) = self.decoded.get() {
+            return Ok(array);
+        }
+        let array = decode(&self.loaded, self.encoding, self.meta.shape(self.column)?, &self.dictionaries)?;
+        Ok(self.decoded.get_or_init(|| array))
+    }
+
+    /// The array in the type that the scan wants.
+    fn converted(&self, array: ArrayRef) -> Result<ArrayRef> {
+        converted(array, &self.out)
+    }
+
+    fn placed<T>(&self, result: Result<T>) -> Result<T> {
+        result.map_err(|error| {
+            let name = self.meta.field(self.column).map(|field| field.name().clone()).unwrap_or_default();
+            error.in_section(Section::Data).in_column(&name).at(self.body_start)
+        })
+    }
+}
+
+/// Each value of a dictionary once, as a dictionary; `None` if its keys cannot number them.
+fn entries(keys: &DataType, values: &ArrayRef) -> Result<Option<ArrayRef>> {
+    let codes = UInt64Array::from_iter_values(0..values.len() as u64);
+    let Ok(codes) = cast_with_options(&codes, keys, &CastOptions { safe: false, ..CastOptions::default() }) else { return Ok(None) };
+    let data_type = DataType::Dictionary(Box::new(keys.clone()), Box::new(values.data_type().clone()));
+    let data = codes.to_data().into_builder().data_type(data_type).child_data(vec![values.to_data()]).build()?;
+    Ok(Some(make_array(data)))
+}
+
+/// Whether a column of the one type can be read as the other: strings and binaries as each other, dictionaries and runs as their values or the other way round.
+pub(super) fn is_readable(file: &DataType, out: &DataType) -> bool {
+    match (file, out) {
+        (file, out) if file == out || same_family(file, out) => true,
+        (DataType::Dictionary(_, values), out) => is_readable(values, out),
+        (DataType::RunEndEncoded(_, values), out) => is_readable(values.data_type(), out),
+        (file, DataType::Dictionary(_, values)) => is_readable(file, values),
+        (file, DataType::RunEndEncoded(_, values)) => is_readable(file, values.data_type()),
+        (file, out) => alike(file, out),
+    }
+}
+
+/// Nested types whose children can be read as those of the other.
+fn alike(file: &DataType, out: &DataType) -> bool {
+    use DataType::{FixedSizeList, LargeList, LargeListView, List, ListView, Map, Struct};
+    let item = |file: &Field, out: &Field| is_readable(file.data_type(), out.data_type());
+    match (file, out) {
+        (List(file), List(out)) | (LargeList(file), LargeList(out)) | (ListView(file), ListView(out)) => item(file, out),
+        (LargeListView(file), LargeListView(out)) => item(file, out),
+        (Map(file, sorted), Map(out, wanted)) => sorted == wanted && item(file, out),
+        (FixedSizeList(file, size), FixedSizeList(out, wanted)) => size == wanted && item(file, out),
+        (Struct(file), Struct(out)) => {
+            file.len() == out.len() && file.iter().zip(out).all(|(file, out)| file.name() == out.name() && item(file, out))
+        }
+        _ => false,
+    }
+}
+
+fn converted(array: ArrayRef, out: &DataType) -> Result<ArrayRef> {
+    if array.data_type() == out {
+        return Ok(array);
+    }
+    let spells = matches!(array.data_type(), DataType::Dictionary(..) | DataType::RunEndEncoded(..));
+    if spells {
+        check_spelled(spelled_bytes(&array), array.len())?;
+    }
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    let cast = cast_with_options(&array, out, &options);
+    let unlike = |error| Error::invalid_argument(format!("a column of {} cannot be read as {out}: {error}", array.data_type()));
+    let cast = cast.map_err(unlike)?;
+    if cast.len() == array.len() { Ok(cast) } else { Err(Error::invalid_argument(format!("a column cannot be read as {out}"))) }
+}
+
+/// Rows of ascending ranges, and of those that have a bit in `keep`.
+fn picked(array: &ArrayRef, ranges: &[Range<usize>], keep: Option<&BooleanBuffer>) -> Result<ArrayRef> {
+    let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return Ok(new_empty_array(array.data_type())) };
+    if last.end > array.len() {
+        return Err(Error::invalid_argument(format!("row {} of a batch of {}", last.end, array.len())));
+    }
+    let span = array.slice(first.start, last.end - first.start);
+    let mask = match (ranges, keep) {
+        ([_], None) => return Ok(span),
+        ([_], Some(keep)) => keep.clone(),
+        (ranges, keep) => spread(first.start, span.len(), ranges, keep),
+    };
+    if mask.len() != span.len() {
+        return Err(Error::invalid_argument(format!("{} bits for {} rows", mask.len(), span.len())));
+    }
+    let count = mask.count_set_bits();
+    counted(filter(&span, &BooleanArray::from(mask))?, count)
+}
+
+/// The bits of ranges as bits of all rows between them.
+fn spread(start: usize, length: usize, ranges: &[Range<usize>], keep: Option<&BooleanBuffer>) -> BooleanBuffer {
+    let mut mask = BooleanBufferBuilder::new(length);
+    let mut bit = 0;
+    for range in ranges {
+        mask.append_n((range.start - start).saturating_sub(mask.len()), false);
+        match keep {
+            Some(keep) if bit + range.len() <= keep.len() => mask.append_buffer(&keep.slice(bit, range.len())),
+            _ => mask.append_n(range.len(), true),
+        }
+        bit += range.len();
+    }
+    mask.finish()
+}

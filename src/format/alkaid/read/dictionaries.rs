@@ -1,0 +1,144 @@
+//! Dictionaries: which messages one is made of at some place, and its values.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use arrow::array::{Array, ArrayRef};
+use arrow::compute::concat;
+
+use super::meta::{FileMeta, Form};
+use crate::format::alkaid::array::{Dictionaries, Encoding, Loaded, decode};
+use crate::format::alkaid::batch::{BatchMeta, Kind};
+use crate::format::error::{Error, Result};
+use crate::format::scan::Section;
+
+/// The messages of each dictionary, in their order.
+#[derive(Debug)]
+pub(super) struct Epochs {
+    by_id: HashMap<i64, Vec<Epoch>>,
+}
+
+/// From where a dictionary is defined to where it is replaced.
+#[derive(Debug)]
+struct Epoch {
+    start: u64,
+    /// The one that defines it and those that add to it, with where they are.
+    messages: Vec<(usize, u64)>,
+}
+
+/// A dictionary at some place, by what its values are made of: its own messages and those of the dictionaries that its values use.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Key(Vec<(i64, usize, usize)>);
+
+impl Epochs {
+    pub(super) fn new(messages: &[&BatchMeta], form: Form) -> Result<Self> {
+        let mut by_id: HashMap<i64, Vec<Epoch>> = HashMap::new();
+        for (index, meta) in messages.iter().enumerate() {
+            let Kind::Dictionary { id, is_delta } = meta.kind else { continue };
+            let start = meta.body.start;
+            let in_dictionary = |error: Error| error.in_section(Section::Dictionary).at(start);
+            let epochs = by_id.entry(id).or_default();
+            match (epochs.last_mut(), is_delta) {
+                (Some(epoch), true) => epoch.messages.push((index, start)),
+                (None, true) => return Err(in_dictionary(Error::invalid_file(format!("values are added to dictionary {id}, which is not defined")))),
+                (Some(_), false) if form == Form::File => {
+                    return Err(in_dictionary(Error::invalid_file(format!("dictionary {id} is defined twice, which only a stream may do"))));
+                }
+                (_, false) => epochs.push(Epoch { start, messages: vec![(index, start)] }),
+            }
+        }
+        Ok(Self { by_id })
+    }
+
+    /// The epoch of a dictionary for a batch at `place`; all of a file are there from the beginning. Where the first comes later, the batch has only nulls.
+    fn at(&self, id: i64, place: u64) -> Option<(usize, &Epoch)> {
+        let epochs = self.by_id.get(&id)?;
+        let index = epochs.partition_point(|epoch| epoch.start < place).saturating_sub(1);
+        Some((index, epochs.get(index)?))
+    }
+
+    /// The messages of a dictionary for a batch at `place`. What is added later does no harm, but where its values are codes of another dictionary
+    /// that may have been replaced by then.
+    fn messages(&self, id: i64, place: Option<u64>, is_nested: bool) -> (usize, Vec<usize>) {
+        let Some((index, epoch)) = self.at(id, place.unwrap_or(u64::MAX)) else { return (0, Vec::new()) };
+        let limit = place.filter(|place| is_nested && epoch.start < *place).unwrap_or(u64::MAX);
+        (index, epoch.messages.iter().filter(|(_, start)| *start < limit).map(|(message, _)| *message).collect())
+    }
+}
+
+/// What a dictionary is made of at some place.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) id: i64,
+    pub(super) key: Key,
+    pub(super) messages: Vec<usize>,
+    /// The dictionaries that its values use.
+    pub(super) inner: Vec<(i64, Key)>,
+}
+
+/// The dictionaries that a batch at `place` needs for a column, each after those that its values use.
+pub(super) fn wanted(meta: &FileMeta, column: usize, place: u64) -> Result<Vec<Wanted>> {
+    let schema = meta.file_schema();
+    let ids = schema.dictionaries_of(meta.shape(column)?);
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let epochs = meta.epochs()?;
+    let place = (meta.form() == Form::Stream).then_some(place);
+    let mut known: HashMap<i64, Key> = HashMap::new();
+    let mut found = Vec::new();
+    for id in ids {
+        let mut inner_ids = Vec::new();
+        if let Some(shape) = schema.dictionaries.get(&id) {
+            shape.dictionaries(&mut inner_ids);
+        }
+        let (epoch, messages) = epochs.messages(id, place, !inner_ids.is_empty());
+        let inner: Vec<(i64, Key)> = inner_ids.iter().filter_map(|inner| Some((*inner, known.get(inner)?.clone()))).collect();
+        let parts = inner.iter().flat_map(|(_, key)| key.0.iter().copied());
+        let key = Key([(id, epoch, messages.len())].into_iter().chain(parts).collect());
+        known.insert(id, key.clone());
+        found.push(Wanted { id, key, messages, inner });
+    }
+    Ok(found)
+}
+
+/// A dictionary that has been fetched. Its values are decoded when they are first needed, by whoever needs them first.
+#[derive(Debug)]
+pub(super) struct Dictionary {
+    pub(super) id: i64,
+    pub(super) meta: Arc<FileMeta>,
+    pub(super) parts: Vec<(Loaded, Encoding, u64)>,
+    pub(super) inner: HashMap<i64, Arc<Dictionary>>,
+    pub(super) values: OnceLock<ArrayRef>,
+}
+
+impl Dictionary {
+    fn values(&self) -> Result<Option<ArrayRef>> {
+        if self.parts.is_empty() {
+            return Ok(None);
+        }
+        if let Some(values) = self.values.get() {
+            return Ok(Some(Arc::clone(values)));
+        }
+        let values = self.decode().map_err(|error| error.in_section(Section::Dictionary))?;
+        Ok(Some(Arc::clone(self.values.get_or_init(|| values))))
+    }
+
+    fn decode(&self) -> Result<ArrayRef> {
+        let shape = self.meta.file_schema().dictionaries.get(&self.id);
+        let shape = shape.ok_or_else(|| Error::invalid_file(format!("no field has dictionary {}", self.id)))?;
+        let part =
+            |(loaded, encoding, start): &(Loaded, Encoding, u64)| decode(loaded, *encoding, shape, &self.inner).map_err(|error| error.at(*start));
+        let parts = self.parts.iter().map(part).collect::<Result<Vec<_>>>()?;
+        match parts.as_slice() {
+            [one] => Ok(Arc::clone(one)),
+            many => Ok(concat(&many.iter().map(|part| part as &dyn Array).collect::<Vec<_>>())?),
+        }
+    }
+}
+
+impl Dictionaries for HashMap<i64, Arc<Dictionary>> {
+    fn values(&self, id: i64) -> Result<Option<ArrayRef>> {
+        self.get(&id).map_or(Ok(None), |dictionary| dictionary.values())
+    }
+}

@@ -1,0 +1,59 @@
+//! Fetched rows of a batch, given out batch by batch.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use arrow::array::ArrayRef;
+use arrow::buffer::BooleanBuffer;
+use arrow::datatypes::SchemaRef;
+
+use super::column::LoadedColumn;
+use crate::format::error::{Error, Result};
+use crate::format::rows::Rows;
+use crate::format::scan::{Coded, Morsel};
+
+#[derive(Debug)]
+pub(super) struct BatchMorsel {
+    pub(super) schema: SchemaRef,
+    pub(super) columns: Vec<LoadedColumn>,
+    /// Rows that are still to be given out.
+    pub(super) ranges: VecDeque<Range<usize>>,
+    pub(super) batch_rows: usize,
+}
+
+impl BatchMorsel {
+    fn column(&self, position: usize) -> Result<&LoadedColumn> {
+        self.columns.get(position).ok_or_else(|| Error::invalid_argument("a column that the scan does not have"))
+    }
+}
+
+impl Morsel for BatchMorsel {
+    fn rows(&self) -> u64 {
+        self.ranges.iter().map(|range| range.len() as u64).sum()
+    }
+
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn next_rows(&mut self) -> Rows {
+        Rows::take(&mut self.ranges, self.batch_rows)
+    }
+
+    fn split(&mut self, rows: Rows) {
+        self.batch_rows = (rows.len() / 2).max(1);
+        rows.into_ranges().into_iter().rev().for_each(|range| self.ranges.push_front(range));
+    }
+
+    fn read(&self, columns: &[usize], rows: &Rows) -> Result<Vec<ArrayRef>> {
+        columns.iter().map(|position| self.column(*position)?.read(rows)).collect()
+    }
+
+    fn read_kept(&self, column: usize, rows: &Rows, keep: &BooleanBuffer) -> Result<Option<ArrayRef>> {
+        self.column(column)?.read_kept(rows, keep).map(Some)
+    }
+
+    fn coded(&self, column: usize, rows: &Rows, most: usize) -> Result<Option<Coded>> {
+        self.column(column)?.coded(rows, most)
+    }
+}

@@ -1,0 +1,136 @@
+//! Which bytes a batch needs: columns and dictionaries to buffers, buffers to requests.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::dictionaries::{Dictionary, Key, Wanted, wanted};
+use super::meta::FileMeta;
+use crate::format::alkaid::array::{Encoding, Loaded};
+use crate::format::alkaid::batch::{BatchMeta, Parts};
+use crate::format::alkaid::schema::Positions;
+use crate::format::error::{Error, Result};
+use crate::format::requests::{Fetched, requests};
+use crate::format::scan::{Fetch, Section};
+
+/// Requests begin at multiples of this, as buffers in files do: what is aligned there is so in memory, and need not be copied.
+const ALIGNMENT: u64 = 64;
+
+/// What to load for a batch.
+#[derive(Debug)]
+pub(super) struct BatchPlan {
+    pub(super) rows: usize,
+    pub(super) columns: Vec<ColumnPlan>,
+    /// Dictionaries that have not been loaded, each after those that its values use.
+    pub(super) dictionaries: Vec<DictionaryPlan>,
+    pub(super) requests: Vec<Range<u64>>,
+}
+
+#[derive(Debug)]
+pub(super) struct ColumnPlan {
+    pub(super) column: usize,
+    pub(super) part: PartPlan,
+    /// The dictionaries of the column and its children.
+    pub(super) dictionaries: Vec<(i64, Key)>,
+}
+
+#[derive(Debug)]
+pub(super) struct DictionaryPlan {
+    pub(super) wanted: Wanted,
+    parts: Vec<PartPlan>,
+}
+
+/// The part of a message that is one column's.
+#[derive(Debug)]
+pub(super) struct PartPlan {
+    rows: usize,
+    pub(super) encoding: Encoding,
+    parts: Parts,
+    /// Where the body is in the file.
+    pub(super) body_start: u64,
+}
+
+impl BatchPlan {
+    /// Plans to read columns of a batch; `has` says which dictionaries are there.
+    pub(super) fn new(meta: &FileMeta, columns: &[usize], batch: usize, has: impl Fn(&Key) -> bool) -> Result<Self> {
+        let of_batch = meta.batch(batch)?;
+        let parts = of_batch.parts(&meta.file_schema().positions, columns.iter().copied());
+        let parts = parts.map_err(|error| error.in_section(Section::Message).at(of_batch.body.start))?;
+        let mut plan = Self { rows: of_batch.rows, columns: Vec::new(), dictionaries: Vec::new(), requests: Vec::new() };
+        for (column, parts) in columns.iter().zip(parts) {
+            let mut dictionaries = Vec::new();
+            for wanted in wanted(meta, *column, of_batch.body.start)? {
+                dictionaries.push((wanted.id, wanted.key.clone()));
+                if !has(&wanted.key) && plan.dictionaries.iter().all(|planned| planned.wanted.key != wanted.key) {
+                    plan.dictionaries.push(DictionaryPlan::new(meta, wanted)?);
+                }
+            }
+            plan.columns.push(ColumnPlan { column: *column, part: PartPlan::new(meta, of_batch, parts), dictionaries });
+        }
+        check_apart(&plan.columns)?;
+        let ranges = plan.parts().flat_map(|part| &part.parts.buffers).filter(|range| !range.is_empty());
+        plan.requests = requests(ranges.map(|range| range.start - range.start % ALIGNMENT..range.end).collect());
+        Ok(plan)
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &PartPlan> {
+        let dictionaries = self.dictionaries.iter().flat_map(|dictionary| &dictionary.parts);
+        dictionaries.chain(self.columns.iter().map(|column| &column.part))
+    }
+
+    pub(super) fn fetches(&self) -> Vec<Fetch> {
+        self.requests.iter().map(|range| Fetch { range: range.clone(), section: Section::Data }).collect()
+    }
+}
+
+impl DictionaryPlan {
+    fn new(meta: &FileMeta, wanted: Wanted) -> Result<Self> {
+        let shape = meta.file_schema().dictionaries.get(&wanted.id);
+        let positions = Positions::new(shape.into_iter());
+        let plan = |message: &usize| {
+            let message = meta.dictionary(*message)?;
+            let parts =
+                message.parts(&positions, std::iter::once(0)).map_err(|error| error.in_section(Section::Dictionary).at(message.body.start))?;
+            Ok(parts.into_iter().map(|parts| PartPlan::new(meta, message, parts)))
+        };
+        let parts = wanted.messages.iter().map(plan).collect::<Result<Vec<_>>>()?;
+        Ok(Self { wanted, parts: parts.into_iter().flatten().collect() })
+    }
+
+    /// The dictionary; `find` gives those that its values use.
+    pub(super) fn load(&self, meta: &Arc<FileMeta>, fetched: &Fetched, find: impl Fn(&Key) -> Option<Arc<Dictionary>>) -> Result<Dictionary> {
+        let parts = self.parts.iter().map(|part| Ok((part.load(fetched)?, part.encoding, part.body_start))).collect::<Result<_>>()?;
+        let inner = self.wanted.inner.iter().filter_map(|(id, key)| Some((*id, find(key)?))).collect();
+        Ok(Dictionary { id: self.wanted.id, meta: Arc::clone(meta), parts, inner, values: Default::default() })
+    }
+}
+
+impl PartPlan {
+    fn new(meta: &FileMeta, message: &BatchMeta, parts: Parts) -> Self {
+        let big_endian = meta.file_schema().big_endian;
+        let encoding = Encoding { codec: message.codec, big_endian, union_bitmaps: message.union_bitmaps };
+        Self { rows: message.rows, encoding, parts, body_start: message.body.start }
+    }
+
+    /// The part with its bytes.
+    pub(super) fn load(&self, fetched: &Fetched) -> Result<Loaded> {
+        let get = |range: &Range<u64>| if range.is_empty() { Ok(Default::default()) } else { fetched.get(range) };
+        let buffers = self.parts.buffers.iter().map(get).collect::<Result<_>>()?;
+        Ok(Loaded { rows: self.rows, nodes: self.parts.nodes.clone(), buffers, variadic: self.parts.variadic.clone() })
+    }
+}
+
+/// Columns lie one behind the other.
+fn check_apart(columns: &[ColumnPlan]) -> Result<()> {
+    let span = |column: &ColumnPlan| {
+        let mut buffers = column.part.parts.buffers.iter().filter(|range| !range.is_empty());
+        let first = buffers.next()?;
+        Some((column.column, first.start, buffers.next_back().unwrap_or(first).end))
+    };
+    let mut spans: Vec<_> = columns.iter().filter_map(span).collect();
+    spans.sort_unstable();
+    spans.dedup();
+    match spans.iter().zip(spans.iter().skip(1)).find(|((_, _, end), (_, start, _))| start < end) {
+        Some((_, (_, start, _))) => Err(Error::invalid_file("the buffers of two columns overlap").in_section(Section::Message).at(*start)),
+        None => Ok(()),
+    }
+}

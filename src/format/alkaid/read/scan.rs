@@ -1,0 +1,182 @@
+//! The scan: prune batches, then of each batch fetch the buffers of the columns, decode.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use arrow::array::BooleanArray;
+use bytes::Bytes;
+
+use super::column::{LoadedColumn, is_readable};
+use super::dictionaries::{Dictionary, Key};
+use super::messages::LoadMessages;
+use super::meta::FileMeta;
+use super::morsel::BatchMorsel;
+use super::plan::{BatchPlan, ColumnPlan};
+use super::summary::batch_zones;
+use crate::format::error::{Error, Result};
+use crate::format::requests::Fetched;
+use crate::format::scan::{Answer, Load, Loading, Scan, ScanRequest, Step};
+
+/// A scan of a file or stream. Its steps are: [`Step::Prune`] the record batches, if there is something to prune by; [`Step::Fetch`] their metadata, if
+/// it is not loaded; and for each batch [`Step::Fetch`] the buffers of the columns and the dictionaries that are not there yet, [`Step::Decode`].
+#[derive(Debug)]
+pub struct AlkaidScan {
+    meta: Arc<FileMeta>,
+    request: ScanRequest,
+    batches: VecDeque<usize>,
+    /// Dictionaries of the last batch, which are most likely those of the next.
+    dictionaries: HashMap<Key, Arc<Dictionary>>,
+    state: State,
+}
+
+/// Where the scan is; each state is left by the answer it waits for.
+#[derive(Debug)]
+enum State {
+    Begin,
+    Prune,
+    LoadMessages(LoadMessages),
+    NextBatch,
+    FetchBuffers(Box<BatchPlan>),
+    Done,
+}
+
+impl AlkaidScan {
+    /// Plans a scan.
+    pub fn new(meta: Arc<FileMeta>, request: ScanRequest) -> Result<Self> {
+        if request.columns.len() != request.schema.fields().len() {
+            return Err(Error::invalid_argument("the scan's schema does not have the columns of the scan"));
+        }
+        if request.batch_rows == 0 {
+            return Err(Error::invalid_argument("a batch has at least one row"));
+        }
+        for (column, out) in request.columns.iter().zip(request.schema.fields()) {
+            let field = meta.field(*column)?;
+            if !is_readable(field.data_type(), out.data_type()) {
+                let message = format!("a column of {} cannot be read as {}; cast it after reading", field.data_type(), out.data_type());
+                return Err(Error::invalid_argument(message).in_column(field.name()));
+            }
+        }
+        let wanted = |offset: u64| request.range.as_ref().is_none_or(|range| range.contains(&offset));
+        let batches = meta.spans().iter().enumerate().filter(|(_, span)| span.rows > 0 && wanted(span.offset));
+        let batches = batches.map(|(index, _)| index).collect();
+        Ok(Self { meta, request, batches, dictionaries: HashMap::new(), state: State::Begin })
+    }
+
+    fn next(&mut self, state: State, answer: Answer) -> Result<Step> {
+        match (state, answer) {
+            (State::Begin, Answer::Next) => self.begin(),
+            (State::Prune, Answer::Keep(keep)) => self.keep_batches(&keep),
+            (State::Prune, Answer::Visit(indices)) => self.visit_batches(&indices),
+            (State::LoadMessages(load), Answer::Fetched(bytes)) => self.load_messages(load, bytes),
+            (State::NextBatch, Answer::Next) => self.next_batch(),
+            (State::FetchBuffers(plan), Answer::Fetched(bytes)) => self.decode(*plan, bytes),
+            (State::Done, Answer::Next) => Ok(Step::Done),
+            (state, answer) => Err(Error::invalid_argument(format!("the scan is at {state:?} and was answered {answer:?}"))),
+        }
+    }
+
+    fn begin(&mut self) -> Result<Step> {
+        if self.request.prune_columns.is_empty() || self.batches.is_empty() {
+            return self.load();
+        }
+        let zones = batch_zones(&self.meta, &self.request.prune_columns, self.batches.make_contiguous())?;
+        self.state = State::Prune;
+        Ok(Step::Prune(zones))
+    }
+
+    fn keep_batches(&mut self, keep: &BooleanArray) -> Result<Step> {
+        if keep.len() != self.batches.len() {
+            return Err(Error::invalid_argument(format!("{} answers to {} zones", keep.len(), self.batches.len())));
+        }
+        self.batches = self.batches.iter().zip(keep).filter(|(_, keep)| keep.unwrap_or(true)).map(|(batch, _)| *batch).collect();
+        self.load()
+    }
+
+    fn visit_batches(&mut self, indices: &[usize]) -> Result<Step> {
+        let batch = |index: &usize| self.batches.get(*index).copied();
+        let batches = indices.iter().map(batch).collect::<Option<VecDeque<usize>>>();
+        let no_such = || Error::invalid_argument(format!("of {} batches, {indices:?} are to be read", self.batches.len()));
+        self.batches = batches.filter(|batches| batches.len() <= self.batches.len()).ok_or_else(no_such)?;
+        self.load()
+    }
+
+    /// The metadata of all batches that are left, at once. For rows without columns, none is needed.
+    fn load(&mut self) -> Result<Step> {
+        if self.request.columns.is_empty() {
+            return self.next_batch();
+        }
+        let schema = self.meta.file_schema();
+        let shapes = self.request.columns.iter().map(|column| self.meta.shape(*column)).collect::<Result<Vec<_>>>()?;
+        let dictionaries = !self.batches.is_empty() && shapes.into_iter().any(|shape| !schema.dictionaries_of(shape).is_empty());
+        let load = self.meta.load_messages(self.batches.make_contiguous(), dictionaries);
+        self.load_messages(load, Vec::new())
+    }
+
+    fn load_messages(&mut self, mut load: LoadMessages, bytes: Vec<Bytes>) -> Result<Step> {
+        match load.resume(bytes)? {
+            Loading::Ready(()) => self.next_batch(),
+            Loading::Fetch(fetches) => {
+                self.state = State::LoadMessages(load);
+                Ok(Step::Fetch(fetches))
+            }
+        }
+    }
+
+    fn next_batch(&mut self) -> Result<Step> {
+        let Some(batch) = self.batches.pop_front() else {
+            self.state = State::Done;
+            return Ok(Step::Done);
+        };
+        if self.request.columns.is_empty() {
+            let rows = self.meta.spans().get(batch).map_or(0, |span| span.rows);
+            let rows = usize::try_from(rows).map_err(|_| Error::unsupported("a batch has too many rows"))?;
+            return Ok(self.morsel(Vec::new(), rows));
+        }
+        let plan = BatchPlan::new(&self.meta, &self.request.columns, batch, |key| self.dictionaries.contains_key(key))?;
+        let fetches = plan.fetches();
+        if fetches.is_empty() {
+            return self.decode(plan, Vec::new());
+        }
+        self.state = State::FetchBuffers(Box::new(plan));
+        Ok(Step::Fetch(fetches))
+    }
+
+    fn decode(&mut self, mut plan: BatchPlan, bytes: Vec<Bytes>) -> Result<Step> {
+        let fetched = Fetched::new(std::mem::take(&mut plan.requests), bytes)?;
+        for dictionary in &plan.dictionaries {
+            let loaded = dictionary.load(&self.meta, &fetched, |key| self.dictionaries.get(key).cloned())?;
+            self.dictionaries.insert(dictionary.wanted.key.clone(), Arc::new(loaded));
+        }
+        self.dictionaries.retain(|key, _| plan.columns.iter().any(|column| column.dictionaries.iter().any(|(_, used)| used == key)));
+        let columns = plan.columns.iter().zip(self.request.schema.fields());
+        let columns = columns.map(|(plan, field)| self.column(plan, field.data_type().clone(), &fetched)).collect::<Result<_>>()?;
+        Ok(self.morsel(columns, plan.rows))
+    }
+
+    fn column(&self, plan: &ColumnPlan, out: arrow::datatypes::DataType, fetched: &Fetched) -> Result<LoadedColumn> {
+        let dictionary = |(id, key): &(i64, Key)| Some((*id, Arc::clone(self.dictionaries.get(key)?)));
+        Ok(LoadedColumn {
+            meta: Arc::clone(&self.meta),
+            column: plan.column,
+            out,
+            loaded: plan.part.load(fetched)?,
+            encoding: plan.part.encoding,
+            dictionaries: plan.dictionaries.iter().filter_map(dictionary).collect(),
+            body_start: plan.part.body_start,
+            decoded: Default::default(),
+        })
+    }
+
+    fn morsel(&mut self, columns: Vec<LoadedColumn>, rows: usize) -> Step {
+        self.state = State::NextBatch;
+        let schema = Arc::clone(&self.request.schema);
+        Step::Decode(Box::new(BatchMorsel { schema, columns, ranges: [0..rows].into(), batch_rows: self.request.batch_rows }))
+    }
+}
+
+impl Scan for AlkaidScan {
+    fn step(&mut self, answer: Answer) -> Result<Step> {
+        let state = std::mem::replace(&mut self.state, State::Done);
+        self.next(state, answer)
+    }
+}

@@ -1,0 +1,114 @@
+//! Reading the schema.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow_ipc as fb;
+
+use super::shape::{DictionaryShapes, Positions, Shape};
+use super::types;
+use crate::format::alkaid::flat::key_values;
+use crate::format::error::{Error, Result};
+
+/// The schema of a file.
+#[derive(Debug)]
+pub(crate) struct FileSchema {
+    pub(crate) arrow: SchemaRef,
+    pub(crate) columns: Vec<Shape>,
+    /// The values of dictionaries.
+    pub(crate) dictionaries: DictionaryShapes,
+    pub(crate) positions: Positions,
+    pub(crate) big_endian: bool,
+}
+
+impl FileSchema {
+    pub(crate) fn read(schema: &fb::Schema<'_>) -> Result<Self> {
+        let big_endian = match schema.endianness() {
+            fb::Endianness::Little => false,
+            fb::Endianness::Big => true,
+            other => return Err(Error::unsupported(format!("byte order {} is neither little nor big", other.0))),
+        };
+        let mut reader = Reader { dictionaries: HashMap::new() };
+        let mut fields: Vec<FieldRef> = Vec::new();
+        let mut columns = Vec::new();
+        for field in schema.fields().into_iter().flatten() {
+            let (field, shape) = reader.field(&field).map_err(|error| error.in_column(field.name().unwrap_or_default()))?;
+            fields.push(field);
+            columns.push(shape);
+        }
+        let metadata = key_values(schema.custom_metadata()).collect();
+        let arrow = Arc::new(Schema::new_with_metadata(fields, metadata));
+        Ok(Self { arrow, positions: Positions::new(columns.iter()), columns, dictionaries: reader.dictionaries, big_endian })
+    }
+
+    /// The dictionaries that a column needs, those of their values among them, each before those that need it.
+    pub(crate) fn dictionaries_of(&self, shape: &Shape) -> Vec<i64> {
+        let mut order = Vec::new();
+        self.visit(shape, &mut order);
+        order
+    }
+
+    fn visit(&self, shape: &Shape, order: &mut Vec<i64>) {
+        let mut own = Vec::new();
+        shape.dictionaries(&mut own);
+        for id in own {
+            if let Some(values) = self.dictionaries.get(&id).filter(|_| !order.contains(&id)) {
+                self.visit(values, order);
+                order.push(id);
+            }
+        }
+    }
+}
+
+struct Reader {
+    dictionaries: DictionaryShapes,
+}
+
+impl Reader {
+    fn field(&mut self, field: &fb::Field<'_>) -> Result<(FieldRef, Shape)> {
+        let mut fields = Vec::new();
+        let mut children = Vec::new();
+        for child in field.children().into_iter().flatten() {
+            let (field, shape) = self.field(&child)?;
+            fields.push(field);
+            children.push(shape);
+        }
+        let values = types::data_type(field, fields)?;
+        adopt_types(&values, &mut children);
+        let shape = Shape { data_type: values, dictionary: None, children };
+        let (shape, ordered) = match field.dictionary() {
+            None => (shape, false),
+            Some(encoding) => (self.dictionary(&encoding, shape)?, encoding.isOrdered()),
+        };
+        let metadata: HashMap<String, String> = key_values(field.custom_metadata()).collect();
+        let name = field.name().unwrap_or_default();
+        let arrow = Field::new(name, shape.data_type.clone(), field.nullable()).with_dict_is_ordered(ordered).with_metadata(metadata);
+        Ok((Arc::new(arrow), shape))
+    }
+
+    /// Notes what the values of a dictionary are. Fields may share a dictionary; as all of them have to agree on its values, none contains itself.
+    fn dictionary(&mut self, encoding: &fb::DictionaryEncoding<'_>, values: Shape) -> Result<Shape> {
+        let keys = encoding.indexType().map_or(Ok(DataType::Int32), |int| types::integer(&int))?;
+        let id = encoding.id();
+        let data_type = DataType::Dictionary(Box::new(keys), Box::new(values.data_type.clone()));
+        match self.dictionaries.get(&id) {
+            Some(known) if *known != values => {
+                let message = format!("dictionary {id} has values of {} for one field and of {} for another", known.data_type, values.data_type);
+                return Err(Error::invalid_file(message));
+            }
+            Some(_) => {}
+            None => {
+                self.dictionaries.insert(id, values);
+            }
+        }
+        Ok(Shape { data_type, dictionary: Some(id), children: Vec::new() })
+    }
+}
+
+/// A map may have changed the types below it.
+fn adopt_types(data_type: &DataType, children: &mut [Shape]) {
+    if let (DataType::Map(entries, _), [child]) = (data_type, children) {
+        child.data_type = entries.data_type().clone();
+    }
+}

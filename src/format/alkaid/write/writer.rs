@@ -1,0 +1,303 @@
+//! The writer: batches in, bytes out.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::buffer::Buffer;
+use arrow::compute::concat_batches;
+use arrow::datatypes::SchemaRef;
+use bytes::Bytes;
+
+use super::dictionary::Dictionaries;
+use super::encode::{Encoder, Parts};
+use super::message::{self, Body, Header};
+use super::options::WriterOptions;
+use crate::format::alkaid::footer::{Block, Footer};
+use crate::format::alkaid::frame::CONTINUATION;
+use crate::format::alkaid::read::Form;
+use crate::format::alkaid::schema::SchemaWriter;
+use crate::format::alkaid::zones::{Zone, rows_entry, zone_of, zones_entry};
+use crate::format::array::spelled_bytes;
+use crate::format::error::{Error, Result};
+
+/// What was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Summary {
+    /// Rows.
+    pub rows: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Record batches.
+    pub batches: usize,
+}
+
+/// Writes a file or stream: push batches of any size, take bytes.
+///
+/// Rows wait until they fill a record batch ([`WriterOptions::batch_rows`], or [`WriterOptions::batch_bytes`] where rows are large). Memory is bounded
+/// by twice that, and by what has been written of dictionaries.
+#[derive(Debug)]
+pub struct Writer {
+    schema: SchemaWriter,
+    options: WriterOptions,
+    dictionaries: Dictionaries,
+    /// Batches that wait, and the bytes of each.
+    pending: VecDeque<(RecordBatch, usize)>,
+    pending_rows: usize,
+    pending_bytes: usize,
+    dictionary_blocks: Vec<Block>,
+    batch_blocks: Vec<Block>,
+    batch_rows: Vec<u32>,
+    /// Zones of each column.
+    zones: Vec<Vec<Zone>>,
+    rows: u64,
+    out: Vec<Bytes>,
+    position: u64,
+    /// A part of a batch may have been written: there is no file any more.
+    failed: bool,
+}
+
+impl Writer {
+    /// Begins a file or stream of this schema.
+    pub fn new(schema: SchemaRef, options: WriterOptions) -> Result<Self> {
+        options.validate()?;
+        let columns = schema.fields().len();
+        let mut writer = Self {
+            dictionaries: Dictionaries::new(&schema, options.form),
+            schema: SchemaWriter::new(schema, options.flavor)?,
+            pending: VecDeque::new(),
+            pending_rows: 0,
+            pending_bytes: 0,
+            dictionary_blocks: Vec::new(),
+            batch_blocks: Vec::new(),
+            batch_rows: Vec::new(),
+            zones: vec![Vec::new(); if options.statistics && options.form == Form::File { columns } else { 0 }],
+            rows: 0,
+            out: Vec::new(),
+            position: 0,
+            failed: false,
+            options,
+        };
+        if writer.options.form == Form::File {
+            writer.put(Bytes::copy_from_slice(&writer.options.flavor.header()));
+        }
+        let schema = message::schema(&writer.schema, writer.position, writer.options.alignment)?;
+        writer.put(schema.into());
+        Ok(writer)
+    }
+
+    /// Adds rows. The batch's columns must have the types of the schema. After an error of rows that could not be encoded there is no more to push or to finish.
+    pub fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.check_whole()?;
+        self.check(batch)?;
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let bytes = batch_bytes(batch);
+        self.pending_rows += batch.num_rows();
+        self.pending_bytes += bytes;
+        self.pending.push_back((batch.clone(), bytes));
+        while self.pending_rows >= self.options.batch_rows {
+            self.write_rows(self.options.batch_rows)?;
+        }
+        if self.pending_bytes >= self.options.batch_bytes {
+            self.write_rows(self.pending_rows)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the bytes that are ready; they follow those taken before.
+    pub fn take_bytes(&mut self) -> Vec<Bytes> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// Bytes held in memory, those that can be taken aside.
+    pub fn buffered_bytes(&self) -> usize {
+        self.pending_bytes
+    }
+
+    /// Ends the file and gives the bytes that have not been taken.
+    pub fn finish(mut self) -> Result<(Vec<Bytes>, Summary)> {
+        self.check_whole()?;
+        self.write_rows(self.pending_rows)?;
+        self.put(Bytes::from([CONTINUATION, [0; 4]].concat()));
+        if self.options.form == Form::File {
+            let footer = Footer::write(&self.schema, &self.dictionary_blocks, &self.batch_blocks, &self.zone_map())?;
+            self.put(footer.into());
+        }
+        let summary = Summary { rows: self.rows, bytes: self.position, batches: self.batch_blocks.len() };
+        Ok((self.out, summary))
+    }
+
+    fn put(&mut self, bytes: Bytes) {
+        self.position += bytes.len() as u64;
+        self.out.push(bytes);
+    }
+
+    fn check_whole(&self) -> Result<()> {
+        if self.failed { Err(Error::invalid_argument("an earlier error has left the file incomplete")) } else { Ok(()) }
+    }
+
+    fn check(&self, batch: &RecordBatch) -> Result<()> {
+        let (have, want) = (batch.columns(), self.schema.schema().fields());
+        if have.len() != want.len() {
+            return Err(Error::invalid_argument(format!("a batch of {} columns for a file of {}", have.len(), want.len())));
+        }
+        for (have, want) in have.iter().zip(want) {
+            if have.data_type() != want.data_type() {
+                let message = format!("a batch has {} where the file has {}", have.data_type(), want.data_type());
+                return Err(Error::invalid_argument(message).in_column(want.name()));
+            }
+            if !want.is_nullable() && have.null_count() > 0 && !want.data_type().is_null() {
+                return Err(Error::invalid_argument("there is a null in a column that is not nullable").in_column(want.name()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the first `rows` pending rows: as one record batch, or as several if they cannot be joined.
+    fn write_rows(&mut self, rows: usize) -> Result<()> {
+        if rows == 0 {
+            return Ok(());
+        }
+        self.failed = true;
+        let batches = self.take_rows(rows);
+        match joined(self.schema.schema(), &batches) {
+            Some(batch) => self.write_batch(&batch)?,
+            None => batches.iter().try_for_each(|batch| self.write_batch(batch))?,
+        }
+        self.failed = false;
+        Ok(())
+    }
+
+    fn take_rows(&mut self, rows: usize) -> Vec<RecordBatch> {
+        let mut taken = Vec::new();
+        let mut missing = rows;
+        while missing > 0 {
+            let Some((batch, bytes)) = self.pending.pop_front() else { break };
+            self.pending_bytes -= bytes;
+            let used = batch.num_rows().min(missing);
+            if used < batch.num_rows() {
+                let rest = batch.slice(used, batch.num_rows() - used);
+                // Its share. To look at all rows each time that some are cut off takes longer than to write them.
+                let bytes = bytes / batch.num_rows() * rest.num_rows();
+                self.pending_bytes += bytes;
+                self.pending.push_front((rest, bytes));
+            }
+            taken.push(batch.slice(0, used));
+            missing -= used;
+        }
+        self.pending_rows -= rows - missing;
+        taken
+    }
+
+    fn write_batch(&mut self, batch: &RecordBatch) -> Result<()> {
+        let mut encoder = Encoder { parts: Parts::default(), dictionaries: &mut self.dictionaries, id: 0 };
+        for (column, field) in batch.columns().iter().zip(self.schema.schema().fields()) {
+            encoder.array(column).map_err(|error| error.in_column(field.name()))?;
+        }
+        let parts = encoder.parts;
+        for update in self.dictionaries.take_updates() {
+            let header = Header::Dictionary { id: update.id, is_delta: update.is_delta };
+            let block = self.write_message(header, update.rows, update.parts)?;
+            self.dictionary_blocks.push(block);
+        }
+        let block = self.write_message(Header::Records, batch.num_rows(), parts)?;
+        self.batch_blocks.push(block);
+        self.batch_rows.push(u32::try_from(batch.num_rows()).map_err(|_| Error::invalid_argument("a batch has too many rows"))?);
+        self.rows += batch.num_rows() as u64;
+        for (zones, column) in self.zones.iter_mut().zip(batch.columns()) {
+            zones.push(zone_of(column)?);
+        }
+        Ok(())
+    }
+
+    fn write_message(&mut self, header: Header, rows: usize, mut parts: Parts) -> Result<Block> {
+        let buffers = std::mem::take(&mut parts.buffers);
+        let buffers = match self.options.compression {
+            None => buffers,
+            Some(codec) => in_parallel(&buffers, self.options.threads, |buffer| Ok(codec.compress(buffer, self.options.zstd_level)?.into()))?,
+        };
+        let alignment = self.options.alignment;
+        let body = Body::new(buffers, self.options.compression, alignment)?;
+        let offset = self.position;
+        let metadata = message::batch(header, rows, &parts, &body, offset, alignment)?;
+        let block = Block { offset, metadata_length: metadata.len() as u64, body_length: body.length };
+        self.put(metadata.into());
+        for buffer in body.buffers {
+            let padding = buffer.len().next_multiple_of(alignment) - buffer.len();
+            if !buffer.is_empty() {
+                self.put(Bytes::from_owner(Owned(buffer)));
+            }
+            if padding > 0 {
+                self.put(Bytes::from_static(&PADDING).slice(..padding));
+            }
+        }
+        Ok(block)
+    }
+
+    fn zone_map(&self) -> Vec<(String, String)> {
+        if self.zones.is_empty() {
+            return Vec::new();
+        }
+        let columns = self.zones.iter().enumerate().map(|(column, zones)| zones_entry(column, zones));
+        std::iter::once(rows_entry(&self.batch_blocks, &self.batch_rows)).chain(columns).collect()
+    }
+}
+
+/// What stands between a buffer and the next.
+static PADDING: [u8; 64] = [0; 64];
+
+/// A buffer as bytes, without a copy.
+struct Owned(Buffer);
+
+impl AsRef<[u8]> for Owned {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Bytes of the rows of a batch, not of the buffers they are cut from.
+fn batch_bytes(batch: &RecordBatch) -> usize {
+    batch.columns().iter().map(spelled_bytes).fold(0, usize::saturating_add)
+}
+
+/// One batch of several; `None` if Arrow cannot make one.
+fn joined(schema: &SchemaRef, batches: &[RecordBatch]) -> Option<RecordBatch> {
+    if let [batch] = batches {
+        return Some(batch.clone());
+    }
+    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    if schema.fields().is_empty() {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        return RecordBatch::try_new_with_options(SchemaRef::clone(schema), Vec::<ArrayRef>::new(), &options).ok();
+    }
+    concat_batches(schema, batches).ok().filter(|batch| batch.num_rows() == rows)
+}
+
+/// Does the work for each buffer; threads take the next when they are done with one. Results come in the order of the buffers.
+fn in_parallel(buffers: &[Buffer], threads: usize, work: impl Fn(&Buffer) -> Result<Buffer> + Sync) -> Result<Vec<Buffer>> {
+    let threads = threads.min(buffers.len());
+    if threads < 2 {
+        return buffers.iter().map(work).collect();
+    }
+    let next = Mutex::new(buffers.iter().enumerate());
+    let run = || {
+        let mut done = Vec::new();
+        loop {
+            let task = next.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
+            let Some((index, buffer)) = task else { return done };
+            done.push((index, work(buffer)));
+        }
+    };
+    let mut done = std::thread::scope(|scope| {
+        let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
+        let mut done = run();
+        for helper in helpers {
+            done.extend(helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        done
+    });
+    done.sort_unstable_by_key(|(index, _)| *index);
+    done.into_iter().map(|(_, buffer)| buffer).collect()
+}

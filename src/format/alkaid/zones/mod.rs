@@ -1,0 +1,11 @@
+//! The zone map: what each column's values are between, batch by batch, as SPEC section 7 keeps it in the footer.
+
+mod bounds;
+mod collect;
+mod map;
+mod wire;
+
+pub(super) use bounds::{Side, bound_array, leaf_type};
+pub(super) use collect::zone_of;
+pub(super) use map::ZoneMap;
+pub(super) use wire::{Zone, rows_entry, zones_entry};

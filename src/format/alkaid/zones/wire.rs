@@ -1,0 +1,154 @@
+//! The bytes of a zone map, one entry of custom metadata per column.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::map::{ROWS_KEY, key_of};
+use crate::format::alkaid::footer::Block;
+use crate::format::error::{Error, Result};
+
+/// A bound of the values of a zone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Bound {
+    /// As SPEC section 7 writes values.
+    pub(crate) bytes: Vec<u8>,
+    /// It is one of the values.
+    pub(crate) is_exact: bool,
+}
+
+/// What is known of a column in a batch.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Zone {
+    pub(crate) min: Option<Bound>,
+    pub(crate) max: Option<Bound>,
+    pub(crate) null_count: Option<u32>,
+}
+
+const MIN: u8 = 1;
+const MIN_EXACT: u8 = 2;
+const MAX: u8 = 4;
+const MAX_EXACT: u8 = 8;
+const NULL_COUNT: u8 = 16;
+
+impl Zone {
+    fn write(&self, out: &mut Vec<u8>) {
+        let flag = |bound: &Option<Bound>, known: u8, exact: u8| bound.as_ref().map_or(0, |bound| if bound.is_exact { known | exact } else { known });
+        let nulls = if self.null_count.is_some() { NULL_COUNT } else { 0 };
+        out.push(flag(&self.min, MIN, MIN_EXACT) | flag(&self.max, MAX, MAX_EXACT) | nulls);
+        out.extend(self.null_count.into_iter().flat_map(u32::to_le_bytes));
+        for bound in [&self.min, &self.max].into_iter().flatten() {
+            // No bound is longer than `bounds` cuts it.
+            out.push(u8::try_from(bound.bytes.len()).unwrap_or(u8::MAX));
+            out.extend(bound.bytes.iter().take(usize::from(u8::MAX)));
+        }
+    }
+
+    fn read(bytes: &mut &[u8]) -> Option<Self> {
+        let [flags] = *take::<1>(bytes)?;
+        let null_count = if flags & NULL_COUNT != 0 { Some(u32::from_le_bytes(*take::<4>(bytes)?)) } else { None };
+        let min = if flags & MIN != 0 { Some(bound(bytes, flags & MIN_EXACT != 0)?) } else { None };
+        let max = if flags & MAX != 0 { Some(bound(bytes, flags & MAX_EXACT != 0)?) } else { None };
+        Some(Self { min, max, null_count })
+    }
+}
+
+fn bound(bytes: &mut &[u8], is_exact: bool) -> Option<Bound> {
+    let [length] = *take::<1>(bytes)?;
+    let (value, rest) = bytes.split_at_checked(usize::from(length))?;
+    *bytes = rest;
+    Some(Bound { bytes: value.to_vec(), is_exact })
+}
+
+fn take<'a, const N: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8; N]> {
+    let (taken, rest) = bytes.split_first_chunk::<N>()?;
+    *bytes = rest;
+    Some(taken)
+}
+
+/// The zones of a column as a pair of custom metadata.
+pub(crate) fn zones_entry(column: usize, zones: &[Zone]) -> (String, String) {
+    let mut bytes = Vec::new();
+    zones.iter().for_each(|zone| zone.write(&mut bytes));
+    (key_of(column), sealed(&bytes))
+}
+
+/// The zones of a column, of which there are so many.
+pub(crate) fn read_zones(text: &str, count: usize) -> Result<Vec<Zone>> {
+    let bytes = opened(text)?;
+    let mut rest = bytes.as_slice();
+    // A zone is a byte at least.
+    let zones: Option<Vec<Zone>> = (0..count.min(bytes.len() + 1)).map(|_| Zone::read(&mut rest)).collect();
+    let zones = zones.filter(|zones| zones.len() == count && rest.is_empty());
+    zones.ok_or_else(|| Error::invalid_file(format!("a zone map does not have {count} zones")))
+}
+
+/// The rows of the batches, and which batches those are.
+pub(crate) fn rows_entry(batches: &[Block], rows: &[u32]) -> (String, String) {
+    let bytes: Vec<u8> = [fingerprint(batches)].iter().chain(rows).flat_map(|number| number.to_le_bytes()).collect();
+    (ROWS_KEY.to_owned(), sealed(&bytes))
+}
+
+/// The rows of the batches; `None` if the zone map is about others: somebody has copied it who did not know what it is.
+pub(crate) fn read_rows(text: &str, batches: &[Block]) -> Result<Option<Vec<u32>>> {
+    let bytes = opened(text)?;
+    let mut numbers = bytes.chunks_exact(4).filter_map(<[u8]>::first_chunk::<4>).map(|bytes| u32::from_le_bytes(*bytes));
+    let is_ours = numbers.next() == Some(fingerprint(batches)) && bytes.len() == 4 + 4 * batches.len();
+    Ok(is_ours.then(|| numbers.collect()))
+}
+
+fn fingerprint(batches: &[Block]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    for block in batches {
+        [block.offset, block.metadata_length, block.body_length].iter().for_each(|number| hasher.update(&number.to_le_bytes()));
+    }
+    hasher.finalize()
+}
+
+/// As text, with a CRC32 before it: the file has no other checksum, and a bound that is off by a bit hides rows.
+fn sealed(bytes: &[u8]) -> String {
+    STANDARD.encode([&crc32fast::hash(bytes).to_le_bytes(), bytes].concat())
+}
+
+fn opened(text: &str) -> Result<Vec<u8>> {
+    let bytes = STANDARD.decode(text).map_err(|error| Error::invalid_file(format!("a zone map is no base64: {error}")))?;
+    match bytes.split_first_chunk::<4>() {
+        Some((crc, rest)) if u32::from_le_bytes(*crc) == crc32fast::hash(rest) => Ok(rest.to_vec()),
+        _ => Err(Error::checksum("a zone map does not match its CRC32")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::ErrorKind;
+
+    #[test]
+    fn zones_come_back_and_lies_do_not() {
+        let bound = |bytes: &[u8], is_exact| Some(Bound { bytes: bytes.to_vec(), is_exact });
+        let zones = [
+            Zone::default(),
+            Zone { min: bound(b"a", true), max: bound(b"", false), null_count: Some(7) },
+            Zone { min: None, max: bound(&[9; 64], true), null_count: None },
+        ];
+        let (key, text) = zones_entry(3, &zones);
+        assert_eq!(key, "fermion:zones:3");
+        assert_eq!(read_zones(&text, 3).unwrap(), zones);
+        for count in [0, 2, 4, usize::MAX] {
+            assert_eq!(read_zones(&text, count).unwrap_err().kind(), ErrorKind::InvalidFile);
+        }
+        for at in 0..text.len() {
+            let mut lie = text.clone().into_bytes();
+            lie[at] = if lie[at] == b'A' { b'B' } else { b'A' };
+            assert!(read_zones(std::str::from_utf8(&lie).unwrap(), 3).is_err(), "{at}");
+        }
+    }
+
+    #[test]
+    fn a_zone_map_of_other_batches_is_none() {
+        let block = |offset| Block { offset, metadata_length: 8, body_length: 64 };
+        let (_, text) = rows_entry(&[block(8), block(80)], &[5, 6]);
+        assert_eq!(read_rows(&text, &[block(8), block(80)]).unwrap(), Some(vec![5, 6]));
+        assert_eq!(read_rows(&text, &[block(8), block(88)]).unwrap(), None);
+        assert_eq!(read_rows(&text, &[block(8)]).unwrap(), None);
+    }
+}

@@ -1,0 +1,78 @@
+//! What is asked for at once, and what came back for it.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::error::{Error, Result};
+use super::scan::Section;
+
+/// Unwanted bytes between two ranges that are read along rather than asked for apart. On a local disk they cost less than a second call does.
+const GAP_MAX: u64 = 16 << 10;
+
+/// A request stops growing here, so that a wide read becomes several that can run side by side.
+const REQUEST_MAX: u64 = 8 << 20;
+
+/// Merges ranges that touch or nearly do.
+pub(crate) fn requests(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.retain(|range| !range.is_empty());
+    ranges.sort_unstable_by_key(|range| (range.start, range.end));
+    let mut merged: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.end <= last.end => {}
+            Some(last) if range.start <= last.end + GAP_MAX && range.end - last.start <= REQUEST_MAX => last.end = range.end,
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
+/// The bytes of the requests, by the range they were asked for.
+#[derive(Debug)]
+pub(crate) struct Fetched {
+    pub(crate) requests: Vec<Range<u64>>,
+    pub(crate) bytes: Vec<Bytes>,
+}
+
+impl Fetched {
+    /// Pairs requests with what came back for them.
+    pub(crate) fn new(requests: Vec<Range<u64>>, bytes: Vec<Bytes>) -> Result<Self> {
+        let complete =
+            requests.len() == bytes.len() && requests.iter().zip(&bytes).all(|(range, bytes)| bytes.len() as u64 == range.end - range.start);
+        if !complete {
+            return Err(Error::eof("fewer bytes came back than were asked for").in_section(Section::Data));
+        }
+        Ok(Self { requests, bytes })
+    }
+
+    /// The bytes of a range that lies in one request.
+    pub(crate) fn get(&self, range: &Range<u64>) -> Result<Bytes> {
+        let index = self.requests.partition_point(|request| request.end < range.end);
+        let found = self.requests.get(index).zip(self.bytes.get(index)).filter(|(request, _)| request.start <= range.start);
+        let (request, bytes) = found.ok_or_else(|| Error::eof("a range was not loaded").in_section(Section::Data).at(range.start))?;
+        let index = |offset: u64| usize::try_from(offset - request.start).map_err(|_| Error::eof("a range is too far away"));
+        Ok(bytes.slice(index(range.start)?..index(range.end)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_ranges_are_one_request() {
+        assert_eq!(requests(vec![100..200, 0..50, 200..300]), [0..300]);
+        assert_eq!(requests(vec![0..10, 10 + GAP_MAX..20 + GAP_MAX]), [0..20 + GAP_MAX]);
+        assert_eq!(requests(vec![0..10, 11 + GAP_MAX..20 + GAP_MAX, 5..5]), [0..10, 11 + GAP_MAX..20 + GAP_MAX]);
+        assert_eq!(requests(vec![0..REQUEST_MAX, REQUEST_MAX..REQUEST_MAX + 1]), [0..REQUEST_MAX, REQUEST_MAX..REQUEST_MAX + 1]);
+    }
+
+    #[test]
+    fn bytes_are_found_in_their_request() {
+        let fetched = Fetched::new(vec![10..20, 30..40], vec![Bytes::from_static(b"abcdefghij"), Bytes::from_static(b"0123456789")]).unwrap();
+        assert_eq!(fetched.get(&(12..14)).unwrap(), "cd");
+        assert_eq!(fetched.get(&(30..40)).unwrap(), "0123456789");
+        assert_eq!(fetched.get(&(18..22)).unwrap_err().kind(), crate::format::ErrorKind::Eof);
+    }
+}

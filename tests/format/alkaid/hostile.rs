@@ -1,0 +1,465 @@
+//! No bytes make the reader panic, or take memory that the file has not earned.
+
+use std::sync::Arc;
+
+use arrow::array::*;
+use arrow::datatypes::*;
+use arrow_ipc as fb;
+use bytes::Bytes;
+use datafusion_fermion::format::alkaid::{Codec, Flavor, Form, WriterOptions};
+use datafusion_fermion::format::scan::Section;
+use datafusion_fermion::format::{Error, ErrorKind};
+use flatbuffers::FlatBufferBuilder;
+
+use super::drive::{read_all, read_all_with, write};
+
+/// A small table with most layouts.
+fn table() -> (SchemaRef, RecordBatch) {
+    let rows = 12_i64;
+    let words = ["a word that is longer than a view", "short", ""];
+    let text = || (0..rows).map(|row| (row % 7 != 3).then(|| words[usize::try_from(row).unwrap() % 3]));
+    let lists = (0..rows).map(|row| (row % 5 != 0).then(|| (0..row % 4).map(move |value| (value != 2).then_some(i32::try_from(row).unwrap()))));
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows));
+    let strings: ArrayRef = Arc::new(StringArray::from_iter(text()));
+    let structs = StructArray::try_from(vec![("n", Arc::clone(&numbers)), ("s", Arc::clone(&strings))]).unwrap();
+    let fields: UnionFields =
+        [(3, Arc::new(Field::new("n", DataType::Int64, true))), (5, Arc::new(Field::new("s", DataType::Utf8, true)))].into_iter().collect();
+    let ids: Vec<i8> = (0..rows).map(|row| if row % 2 == 0 { 3 } else { 5 }).collect();
+    let offsets: Vec<i32> = (0..i32::try_from(rows).unwrap()).map(|row| row / 2).collect();
+    let union = UnionArray::try_new(fields, ids.into(), Some(offsets.into()), vec![Arc::clone(&numbers), Arc::clone(&strings)]).unwrap();
+    let runs = RunArray::<Int16Type>::try_new(&Int16Array::from(vec![3, 9, 12]), &StringArray::from(vec![Some("x"), None, Some("z")])).unwrap();
+    let item = Arc::new(Field::new("item", DataType::Int64, true));
+    let view = ListViewArray::new(item, (0..12).rev().collect(), vec![1; 12].into(), Arc::clone(&numbers), None);
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("n", numbers),
+        ("b", Arc::new(BooleanArray::from_iter((0..rows).map(|row| (row % 3 != 0).then_some(row % 2 == 0))))),
+        ("s", strings),
+        ("v", Arc::new(StringViewArray::from_iter(text()))),
+        ("l", Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(lists))),
+        ("lv", Arc::new(view)),
+        ("st", Arc::new(structs)),
+        ("u", Arc::new(union)),
+        ("d", Arc::new(text().collect::<DictionaryArray<Int8Type>>())),
+        ("r", Arc::new(runs)),
+        ("f", Arc::new(Decimal128Array::from_iter_values((0..12).map(i128::from)))),
+    ];
+    let fields: Vec<Field> = columns.iter().map(|(name, array)| Field::new(*name, array.data_type().clone(), true)).collect();
+    let schema = Arc::new(Schema::new(fields));
+    let batch = RecordBatch::try_new(Arc::clone(&schema), columns.into_iter().map(|(_, array)| array).collect()).unwrap();
+    (schema, batch)
+}
+
+fn file(form: Form, compression: Option<Codec>) -> Bytes {
+    let (schema, batch) = table();
+    write(&schema, std::slice::from_ref(&batch), WriterOptions { form, compression, batch_rows: 8, alignment: 8, ..Default::default() }).unwrap()
+}
+
+/// Reads, and looks at every value of what was read.
+fn read(file: &Bytes) -> Result<Vec<RecordBatch>, Error> {
+    let (schema, batches) = read_all(file, 100)?;
+    for batch in &batches {
+        assert_eq!(batch.schema(), schema);
+        for column in batch.columns() {
+            column.to_data().validate_full().unwrap();
+        }
+    }
+    Ok(batches)
+}
+
+/// Each byte flipped, in one way or another.
+fn flip(form: Form, compression: Option<Codec>) {
+    let file = file(form, compression);
+    let mut refused = 0;
+    for at in 0..file.len() {
+        let mut broken = file.to_vec();
+        broken[at] ^= [0x01, 0x80, 0xff][at % 3];
+        refused += usize::from(read(&Bytes::from(broken)).is_err());
+    }
+    assert!(refused > file.len() / 10, "{refused} of {} were noticed", file.len());
+}
+
+#[test]
+fn a_flipped_byte_of_a_file_is_an_error_or_another_value() {
+    flip(Form::File, None);
+}
+
+#[test]
+fn a_flipped_byte_of_a_stream_is_an_error_or_another_value() {
+    flip(Form::Stream, None);
+}
+
+#[test]
+fn a_flipped_byte_of_a_compressed_file_is_an_error_or_another_value() {
+    flip(Form::File, Some(Codec::Zstd));
+    flip(Form::Stream, Some(Codec::Lz4));
+}
+
+#[test]
+fn every_prefix_of_a_file_is_refused_and_of_a_stream_it_ends_between_messages() {
+    for (form, compression) in [(Form::File, None), (Form::Stream, None), (Form::File, Some(Codec::Lz4)), (Form::Stream, Some(Codec::Zstd))] {
+        let (what, file) = (format!("{form:?} {compression:?}"), file(form, compression));
+        let whole = read(&file).unwrap();
+        let mut ends = 0;
+        for length in 0..file.len() {
+            match read(&file.slice(..length)) {
+                Ok(batches) => {
+                    assert!(what.starts_with("Stream"), "{what} cut at {length}");
+                    assert!(batches.iter().zip(&whole).all(|(batch, whole)| batch == whole), "{what} cut at {length}");
+                    ends += 1;
+                }
+                Err(error) => assert!(matches!(error.kind(), ErrorKind::InvalidFile | ErrorKind::Eof), "{what} cut at {length}: {error}"),
+            }
+        }
+        // Behind the schema, a dictionary, and each of three batches, and the four bytes before the end of the end.
+        assert!(ends <= 7, "{what}: {ends}");
+    }
+}
+
+#[test]
+fn what_is_no_file_is_refused_and_named() {
+    for (bytes, text) in [
+        (b"".as_slice(), "too few"),
+        (b"PAR1 and something behind it", ""),
+        (b"FEA1 and something behind it", "Feather V1"),
+        (b"ARROW1\0\0 and nothing behind it", "does not end with it"),
+        (b"ALKAID1\0 and another magic ARROW1", "does not end with it"),
+        (&[0; 64], "no schema"),
+        (&[0xff; 64], "-1 bytes"),
+    ] {
+        for prefetch in [1, 1 << 20] {
+            let error = read_all_with(&Bytes::copy_from_slice(bytes), 1, prefetch).unwrap_err();
+            assert!(error.to_string().contains(text), "{error}");
+        }
+    }
+}
+
+/// What a batch says of itself, to be lied about.
+#[derive(Clone)]
+struct Claims {
+    rows: i64,
+    nodes: Vec<(i64, i64)>,
+    buffers: Vec<(i64, i64)>,
+    variadic: Vec<i64>,
+    body: Vec<u8>,
+    body_length: Option<i64>,
+    dictionary: Option<(i64, bool)>,
+    version: fb::MetadataVersion,
+    zstd: bool,
+}
+
+impl Default for Claims {
+    fn default() -> Self {
+        let version = fb::MetadataVersion::V5;
+        Self { rows: 0, nodes: vec![], buffers: vec![], variadic: vec![], body: vec![], body_length: None, dictionary: None, version, zstd: false }
+    }
+}
+
+fn framed(metadata: &[u8]) -> Vec<u8> {
+    let length = metadata.len().next_multiple_of(8);
+    let mut out = [&[0xff; 4], i32::try_from(length).unwrap().to_le_bytes().as_slice(), metadata].concat();
+    out.resize(8 + length, 0);
+    out
+}
+
+fn message(claims: &Claims) -> Vec<u8> {
+    let mut builder = FlatBufferBuilder::new();
+    let nodes: Vec<_> = claims.nodes.iter().map(|(length, nulls)| fb::FieldNode::new(*length, *nulls)).collect();
+    let nodes = builder.create_vector(&nodes);
+    let buffers: Vec<_> = claims.buffers.iter().map(|(offset, length)| fb::Buffer::new(*offset, *length)).collect();
+    let buffers = builder.create_vector(&buffers);
+    let variadic = builder.create_vector(&claims.variadic);
+    let compression = claims
+        .zstd
+        .then(|| fb::BodyCompression::create(&mut builder, &fb::BodyCompressionArgs { codec: fb::CompressionType::ZSTD, ..Default::default() }));
+    let args =
+        fb::RecordBatchArgs { length: claims.rows, nodes: Some(nodes), buffers: Some(buffers), compression, variadicBufferCounts: Some(variadic) };
+    let records = fb::RecordBatch::create(&mut builder, &args);
+    let (header_type, header) = match claims.dictionary {
+        None => (fb::MessageHeader::RecordBatch, records.as_union_value()),
+        Some((id, is_delta)) => {
+            let args = fb::DictionaryBatchArgs { id, data: Some(records), isDelta: is_delta };
+            (fb::MessageHeader::DictionaryBatch, fb::DictionaryBatch::create(&mut builder, &args).as_union_value())
+        }
+    };
+    let body_length = claims.body_length.unwrap_or_else(|| i64::try_from(claims.body.len()).unwrap());
+    let args = fb::MessageArgs { version: claims.version, header_type, header: Some(header), bodyLength: body_length, custom_metadata: None };
+    let message = fb::Message::create(&mut builder, &args);
+    builder.finish(message, None);
+    [framed(builder.finished_data()), claims.body.clone()].concat()
+}
+
+/// A stream of one column and these messages.
+fn stream(data_type: DataType, messages: &[Claims]) -> Bytes {
+    let schema = Arc::new(Schema::new(vec![Field::new("a", data_type, true)]));
+    let options = WriterOptions { form: Form::Stream, flavor: Flavor::Arrow, alignment: 8, ..Default::default() };
+    let file = write(&schema, &[], options).unwrap();
+    Bytes::from([file[..file.len() - 8].to_vec(), messages.iter().flat_map(message).collect()].concat())
+}
+
+fn refused(data_type: DataType, messages: &[Claims]) -> Error {
+    let error = read(&stream(data_type, messages)).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::InvalidFile | ErrorKind::Eof | ErrorKind::UnsupportedVersion), "{error}");
+    error
+}
+
+fn of_ints(values: &[i32]) -> Vec<u8> {
+    let mut bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+    bytes
+}
+
+/// Four numbers without nulls.
+fn ints() -> Claims {
+    Claims { rows: 4, nodes: vec![(4, 0)], buffers: vec![(0, 0), (0, 16)], body: of_ints(&[1, 2, 3, 4]), ..Default::default() }
+}
+
+#[test]
+fn claims_that_the_body_does_not_keep_are_refused() {
+    assert_eq!(read(&stream(DataType::Int32, &[ints()])).unwrap()[0].column(0).as_primitive::<Int32Type>().values(), &[1, 2, 3, 4]);
+    let lies: Vec<Claims> = vec![
+        Claims { rows: -1, ..ints() },
+        Claims { rows: 5, ..ints() },
+        Claims { rows: i64::MAX, ..ints() },
+        Claims { nodes: vec![(-4, 0)], ..ints() },
+        Claims { nodes: vec![(5, 0)], ..ints() },
+        Claims { rows: i64::from(i32::MAX), nodes: vec![(i64::from(i32::MAX), 0)], ..ints() },
+        Claims { nodes: vec![(4, -2)], ..ints() },
+        Claims { nodes: vec![(4, 5)], ..ints() },
+        Claims { nodes: vec![(4, 1)], ..ints() },
+        // A bitmap without nulls, and with another number of them.
+        Claims { nodes: vec![(4, 1)], buffers: vec![(0, 1), (8, 16)], body: [vec![0x0f; 8], of_ints(&[1, 2, 3, 4])].concat(), ..ints() },
+        Claims { nodes: vec![(4, 3)], buffers: vec![(0, 1), (8, 16)], body: [vec![0x0b; 8], of_ints(&[1, 2, 3, 4])].concat(), ..ints() },
+        Claims { nodes: vec![], ..ints() },
+        Claims { nodes: vec![(4, 0), (4, 0)], ..ints() },
+        Claims { buffers: vec![(0, 16)], ..ints() },
+        Claims { buffers: vec![(0, 0), (-8, 16)], ..ints() },
+        Claims { buffers: vec![(0, 0), (0, -16)], ..ints() },
+        Claims { buffers: vec![(0, 0), (8, 16)], ..ints() },
+        Claims { buffers: vec![(0, 0), (i64::MAX, 16)], ..ints() },
+        Claims { buffers: vec![(0, 0), (0, i64::MAX)], ..ints() },
+        Claims { nodes: vec![(4, 1)], buffers: vec![(0, 8), (4, 12)], ..ints() },
+        Claims { variadic: vec![1], ..ints() },
+        Claims { body_length: Some(-1), ..ints() },
+        Claims { body_length: Some(i64::MAX), ..ints() },
+        Claims { body_length: Some(17), ..ints() },
+        Claims { version: fb::MetadataVersion::V3, ..ints() },
+        Claims { version: fb::MetadataVersion(9), ..ints() },
+        Claims { zstd: true, ..ints() },
+    ];
+    for (index, lie) in lies.into_iter().enumerate() {
+        let broken = stream(DataType::Int32, &[lie]);
+        assert!(read(&broken).is_err(), "lie {index}");
+    }
+    let error = refused(DataType::Int32, &[Claims { nodes: vec![(4, 1)], buffers: vec![(0, 8), (4, 12)], ..ints() }]);
+    assert!(error.to_string().contains("overlap"), "{error}");
+}
+
+#[test]
+fn a_few_compressed_bytes_do_not_claim_much_memory() {
+    for claim in [1_i64 << 20, 1 << 40, i64::MAX] {
+        let body = [claim.to_le_bytes().to_vec(), vec![0; 8]].concat();
+        let claims = Claims { buffers: vec![(0, 0), (0, 16)], body, zstd: true, ..ints() };
+        let error = refused(DataType::Int32, &[claims]);
+        assert_eq!((error.section(), error.column()), (Some(Section::Data), Some("a")), "{error}");
+    }
+}
+
+fn list(offsets: &[i32], values: i64) -> Claims {
+    let rows = i64::try_from(offsets.len()).unwrap() - 1;
+    let body = of_ints(offsets);
+    let length = i64::try_from(4 * offsets.len()).unwrap();
+    Claims { rows, nodes: vec![(rows, 0), (values, values)], buffers: vec![(0, 0), (0, length)], body, ..Default::default() }
+}
+
+#[test]
+fn offsets_views_codes_and_runs_are_checked() {
+    let item = |data_type| Arc::new(Field::new("item", data_type, true));
+    let of_nulls = DataType::List(item(DataType::Null));
+    assert_eq!(read(&stream(of_nulls.clone(), &[list(&[0, 2, 2, 5], 5)])).unwrap()[0].num_rows(), 3);
+    for offsets in [[0, 2, 1, 5], [-1, 2, 2, 5], [0, 2, 2, 6], [0, 0, 0, i32::MAX], [i32::MIN, 0, 0, 0]] {
+        refused(of_nulls.clone(), &[list(&offsets, 5)]);
+    }
+    // List views may be in any order, but not beyond.
+    let views = |offsets: [i32; 2], sizes: [i32; 2]| Claims {
+        rows: 2,
+        nodes: vec![(2, 0), (5, 5)],
+        buffers: vec![(0, 0), (0, 8), (8, 8)],
+        body: of_ints(&[offsets, sizes].concat()),
+        ..Default::default()
+    };
+    let of_views = DataType::ListView(item(DataType::Null));
+    assert_eq!(read(&stream(of_views.clone(), &[views([3, 0], [2, 5])])).unwrap()[0].num_rows(), 2);
+    for (offsets, sizes) in [([3, 0], [3, 1]), ([-1, 0], [1, 1]), ([0, 0], [-1, 1]), ([i32::MAX, 0], [i32::MAX, 1])] {
+        refused(of_views.clone(), &[views(offsets, sizes)]);
+    }
+    // Strings.
+    let text = |offsets: [i32; 3], bytes: &[u8; 8]| {
+        let body = [of_ints(&[offsets[0], offsets[1], offsets[2], 0]), bytes.to_vec()].concat();
+        Claims { rows: 2, nodes: vec![(2, 0)], buffers: vec![(0, 0), (0, 12), (16, 8)], body, ..Default::default() }
+    };
+    assert_eq!(read(&stream(DataType::Utf8, &[text([0, 3, 8], b"abcdefgh")])).unwrap()[0].column(0).as_string::<i32>().value(1), "defgh");
+    refused(DataType::Utf8, &[text([0, 3, 9], b"abcdefgh")]);
+    refused(DataType::Utf8, &[text([0, 4, 3], b"abcdefgh")]);
+    refused(DataType::Utf8, &[text([0, 3, 8], b"abc\xffefgh")]);
+    refused(DataType::Utf8, &[text([0, 3, 8], "ab√fgh".as_bytes().try_into().unwrap())]);
+    // Views.
+    let view = |numbers: [i32; 4]| {
+        let body = [of_ints(&numbers), b"a text of sixteen bytes.".to_vec()].concat();
+        Claims { rows: 1, nodes: vec![(1, 0)], buffers: vec![(0, 0), (0, 16), (16, 24)], variadic: vec![1], body, ..Default::default() }
+    };
+    let prefix = i32::from_le_bytes(*b"a te");
+    assert_eq!(read(&stream(DataType::Utf8View, &[view([16, prefix, 0, 0])])).unwrap()[0].column(0).as_string_view().value(0), "a text of sixtee");
+    for numbers in
+        [[16, prefix, 1, 0], [16, prefix, 0, 9], [16, 0, 0, 0], [16, prefix, -1, 0], [16, prefix, 0, -1], [-16, prefix, 0, 0], [2, -1, 0, 0]]
+    {
+        refused(DataType::Utf8View, &[view(numbers)]);
+    }
+    let claims = Claims { variadic: vec![i64::MAX], ..view([16, prefix, 0, 0]) };
+    refused(DataType::Utf8View, &[claims]);
+    refused(DataType::Utf8View, &[Claims { variadic: vec![-1], ..view([16, prefix, 0, 0]) }]);
+    // Runs.
+    let runs = |ends: [i32; 2], rows: i64| Claims {
+        rows,
+        nodes: vec![(rows, 0), (2, 0), (2, 2)],
+        buffers: vec![(0, 0), (0, 8)],
+        body: of_ints(&ends),
+        ..Default::default()
+    };
+    let ends = Arc::new(Field::new("run_ends", DataType::Int32, false));
+    let of_runs = DataType::RunEndEncoded(ends, Arc::new(Field::new("values", DataType::Null, true)));
+    assert_eq!(read(&stream(of_runs.clone(), &[runs([2, 5], 5)])).unwrap()[0].num_rows(), 5);
+    for (ends, rows) in [([2, 5], 6), ([5, 5], 5), ([5, 2], 2), ([0, 5], 5), ([-1, 5], 5)] {
+        refused(of_runs.clone(), &[runs(ends, rows)]);
+    }
+}
+
+fn dictionary_type() -> DataType {
+    DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Int32))
+}
+
+#[test]
+fn dictionaries_are_where_they_should_be() {
+    let values = |id, is_delta| Claims { dictionary: Some((id, is_delta)), ..ints() };
+    let codes = |codes: &[i32; 4]| Claims { body: of_ints(codes), ..ints() };
+    let read_codes = |messages: &[Claims]| read(&stream(dictionary_type(), messages));
+    assert_eq!(read_codes(&[values(0, false), codes(&[3, 0, 1, 2])]).unwrap()[0].num_rows(), 4);
+    assert!(read_codes(&[values(0, false), codes(&[4, 0, 1, 2])]).is_err());
+    assert!(read_codes(&[values(0, false), codes(&[-1, 0, 1, 2])]).is_err());
+    assert_eq!(read_codes(&[values(0, false), values(0, true), codes(&[7, 0, 1, 2])]).unwrap()[0].num_rows(), 4);
+    // Never defined, only added to, or of no field.
+    assert!(read_codes(&[codes(&[0; 4])]).is_err());
+    assert!(read_codes(&[values(0, true), codes(&[0; 4])]).is_err());
+    assert!(read_codes(&[values(7, false), codes(&[0; 4])]).is_err());
+    // Nulls need no dictionary, and may come before it.
+    let nulls = Claims { nodes: vec![(4, 4)], buffers: vec![(0, 1), (8, 16)], body: vec![0; 24], ..ints() };
+    assert_eq!(read_codes(std::slice::from_ref(&nulls)).unwrap()[0].column(0).null_count(), 4);
+    assert_eq!(read_codes(&[nulls, values(0, false), codes(&[3; 4])]).unwrap().len(), 2);
+}
+
+/// A schema's message with fields that the writer would not write.
+fn schema_message(fields: impl Fn(&mut FlatBufferBuilder<'static>) -> Vec<flatbuffers::WIPOffset<fb::Field<'static>>>) -> Bytes {
+    let mut builder = FlatBufferBuilder::new();
+    let fields = fields(&mut builder);
+    let fields = builder.create_vector(&fields);
+    let schema = fb::Schema::create(&mut builder, &fb::SchemaArgs { fields: Some(fields), ..Default::default() });
+    let header = Some(schema.as_union_value());
+    let args =
+        fb::MessageArgs { version: fb::MetadataVersion::V5, header_type: fb::MessageHeader::Schema, header, bodyLength: 0, custom_metadata: None };
+    let message = fb::Message::create(&mut builder, &args);
+    builder.finish(message, None);
+    Bytes::from(framed(builder.finished_data()))
+}
+
+type Table = flatbuffers::WIPOffset<flatbuffers::UnionWIPOffset>;
+
+fn field_of(
+    builder: &mut FlatBufferBuilder<'static>,
+    (type_type, type_): (fb::Type, Table),
+    children: &[flatbuffers::WIPOffset<fb::Field<'static>>],
+    dictionary: Option<i64>,
+) -> flatbuffers::WIPOffset<fb::Field<'static>> {
+    let children = builder.create_vector(children);
+    let dictionary = dictionary.map(|id| fb::DictionaryEncoding::create(builder, &fb::DictionaryEncodingArgs { id, ..Default::default() }));
+    let args = fb::FieldArgs { type_type, type_: Some(type_), children: Some(children), dictionary, ..Default::default() };
+    fb::Field::create(builder, &args)
+}
+
+#[test]
+fn schemas_that_mean_nothing_are_refused() {
+    let utf8 = |builder: &mut FlatBufferBuilder<'static>| (fb::Type::Utf8, fb::Utf8::create(builder, &fb::Utf8Args {}).as_union_value());
+    let list = |builder: &mut FlatBufferBuilder<'static>| (fb::Type::List, fb::List::create(builder, &fb::ListArgs {}).as_union_value());
+    // A dictionary whose values use itself: its values are text for one field and lists for another.
+    let cyclic = schema_message(|builder| {
+        let of = utf8(builder);
+        let child = field_of(builder, of, &[], Some(0));
+        let of = list(builder);
+        vec![field_of(builder, of, &[child], Some(0))]
+    });
+    let error = read(&cyclic).unwrap_err();
+    assert!(error.to_string().contains("dictionary 0"), "{error}");
+    // Types in types in types.
+    let deep = schema_message(|builder| {
+        let of = utf8(builder);
+        let leaf = field_of(builder, of, &[], None);
+        vec![(0..1000).fold(leaf, |child, _| {
+            let of = list(builder);
+            field_of(builder, of, &[child], None)
+        })]
+    });
+    assert_eq!(read(&deep).unwrap_err().kind(), ErrorKind::InvalidFile);
+    // Each twice the one below it: few tables, and a tree of very many.
+    let wide = schema_message(|builder| {
+        let of = utf8(builder);
+        let leaf = field_of(builder, of, &[], None);
+        vec![(0..40).fold(leaf, |child, _| {
+            let of = (fb::Type::Struct_, fb::Struct_::create(builder, &fb::Struct_Args {}).as_union_value());
+            field_of(builder, of, &[child, child], None)
+        })]
+    });
+    assert_eq!(read(&wide).unwrap_err().kind(), ErrorKind::InvalidFile);
+    // Parameters of no type.
+    type Make = fn(&mut FlatBufferBuilder<'static>) -> (fb::Type, Table);
+    let odd: [Make; 9] = [
+        |builder| (fb::Type::Int, fb::Int::create(builder, &fb::IntArgs { bitWidth: 24, is_signed: true }).as_union_value()),
+        |builder| (fb::Type::Decimal, fb::Decimal::create(builder, &fb::DecimalArgs { precision: 39, scale: 0, bitWidth: 128 }).as_union_value()),
+        |builder| (fb::Type::Decimal, fb::Decimal::create(builder, &fb::DecimalArgs { precision: 0, scale: 0, bitWidth: 128 }).as_union_value()),
+        |builder| (fb::Type::FixedSizeBinary, fb::FixedSizeBinary::create(builder, &fb::FixedSizeBinaryArgs { byteWidth: -1 }).as_union_value()),
+        |builder| (fb::Type::FixedSizeList, fb::FixedSizeList::create(builder, &fb::FixedSizeListArgs { listSize: 2 }).as_union_value()),
+        |builder| (fb::Type::Map, fb::Map::create(builder, &fb::MapArgs { keysSorted: false }).as_union_value()),
+        |builder| (fb::Type::RunEndEncoded, fb::RunEndEncoded::create(builder, &fb::RunEndEncodedArgs {}).as_union_value()),
+        |builder| (fb::Type::Time, fb::Time::create(builder, &fb::TimeArgs { unit: fb::TimeUnit::SECOND, bitWidth: 64 }).as_union_value()),
+        |builder| (fb::Type(99), fb::Null::create(builder, &fb::NullArgs {}).as_union_value()),
+    ];
+    for (index, make) in odd.iter().enumerate() {
+        let file = schema_message(|builder| {
+            let of = make(builder);
+            vec![field_of(builder, of, &[], None)]
+        });
+        let error = read(&file).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::InvalidFile | ErrorKind::UnsupportedVersion), "{index}: {error}");
+    }
+}
+
+#[test]
+fn a_union_of_old_has_nulls_of_its_own() {
+    let fields: UnionFields = [(0, Arc::new(Field::new("x", DataType::Int32, true)))].into_iter().collect();
+    let v4 = fb::MetadataVersion::V4;
+    // Validity 1011; type ids, of which that of the null is of no child; values.
+    let body = [vec![0b1011, 0, 0, 0, 0, 0, 0, 0], vec![0, 0, 9, 0, 0, 0, 0, 0], of_ints(&[1, 2, 3, 4])].concat();
+    let buffers = vec![(0, 1), (8, 4), (16, 0), (16, 16)];
+    let sparse = Claims { rows: 4, nodes: vec![(4, 1), (4, 0)], buffers, body, version: v4, ..Default::default() };
+    let body = [vec![0b1011, 0, 0, 0, 0, 0, 0, 0], vec![0, 0, 9, 0, 0, 0, 0, 0], of_ints(&[0, 1, 99, 2]), of_ints(&[1, 2, 4])].concat();
+    let buffers = vec![(0, 1), (8, 4), (16, 16), (32, 0), (32, 12)];
+    let dense = Claims { rows: 4, nodes: vec![(4, 1), (3, 0)], buffers, body, version: v4, ..Default::default() };
+    for (mode, claims) in [(UnionMode::Sparse, sparse), (UnionMode::Dense, dense)] {
+        let batches = read(&stream(DataType::Union(fields.clone(), mode), &[claims])).unwrap();
+        let union = batches[0].column(0).as_union();
+        let values: Vec<Option<i32>> = (0..4)
+            .map(|row| {
+                let value = union.value(row);
+                value.as_primitive::<Int32Type>().iter().next().unwrap()
+            })
+            .collect();
+        assert_eq!(values, [Some(1), Some(2), None, Some(4)], "{mode:?}");
+    }
+}
