@@ -37,10 +37,12 @@ struct Layer {
     not: &'static [&'static str],
 }
 
-const LAYERS: [Layer; 12] = [
+const LAYERS: [Layer; 14] = [
     Layer { of: "src/format/error.rs", not: &["wire", "codec", "fermion", "alkaid"] },
     Layer { of: "src/format/scan.rs", not: &["wire", "codec", "fermion", "alkaid"] },
     Layer { of: "src/format/requests.rs", not: &["wire", "codec", "fermion", "alkaid"] },
+    Layer { of: "src/format/parallel.rs", not: &["wire", "codec", "fermion", "alkaid"] },
+    Layer { of: "src/format/pending.rs", not: &["wire", "codec", "fermion", "alkaid"] },
     Layer { of: "src/format/wire.rs", not: &["scan", "codec", "fermion", "alkaid"] },
     Layer { of: "src/format/codec/", not: &["scan", "fermion", "alkaid"] },
     Layer { of: "src/format/array/", not: &["read", "write", "scan", "alkaid"] },

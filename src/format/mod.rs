@@ -5,6 +5,8 @@ pub mod rows;
 pub mod scan;
 
 pub(crate) mod array;
+mod parallel;
+mod pending;
 mod requests;
 mod wire;
 

@@ -1,8 +1,5 @@
 //! The writer: batches in, bytes out.
 
-use std::collections::VecDeque;
-use std::sync::Mutex;
-
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::buffer::Buffer;
 use arrow::compute::concat_batches;
@@ -18,8 +15,9 @@ use crate::format::alkaid::frame::CONTINUATION;
 use crate::format::alkaid::read::Form;
 use crate::format::alkaid::schema::SchemaWriter;
 use crate::format::alkaid::zones::{Zone, rows_entry, zone_of, zones_entry};
-use crate::format::array::spelled_bytes;
 use crate::format::error::{Error, Result};
+use crate::format::parallel::in_parallel;
+use crate::format::pending::Pending;
 
 /// What was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,10 +39,7 @@ pub struct Writer {
     schema: SchemaWriter,
     options: WriterOptions,
     dictionaries: Dictionaries,
-    /// Batches that wait, and the bytes of each.
-    pending: VecDeque<(RecordBatch, usize)>,
-    pending_rows: usize,
-    pending_bytes: usize,
+    pending: Pending,
     dictionary_blocks: Vec<Block>,
     batch_blocks: Vec<Block>,
     batch_rows: Vec<u32>,
@@ -65,9 +60,7 @@ impl Writer {
         let mut writer = Self {
             dictionaries: Dictionaries::new(&schema, options.form),
             schema: SchemaWriter::new(schema, options.flavor)?,
-            pending: VecDeque::new(),
-            pending_rows: 0,
-            pending_bytes: 0,
+            pending: Pending::default(),
             dictionary_blocks: Vec::new(),
             batch_blocks: Vec::new(),
             batch_rows: Vec::new(),
@@ -93,15 +86,12 @@ impl Writer {
         if batch.num_rows() == 0 {
             return Ok(());
         }
-        let bytes = batch_bytes(batch);
-        self.pending_rows += batch.num_rows();
-        self.pending_bytes += bytes;
-        self.pending.push_back((batch.clone(), bytes));
-        while self.pending_rows >= self.options.batch_rows {
+        self.pending.push(batch.clone());
+        while self.pending.rows() >= self.options.batch_rows {
             self.write_rows(self.options.batch_rows)?;
         }
-        if self.pending_bytes >= self.options.batch_bytes {
-            self.write_rows(self.pending_rows)?;
+        if self.pending.bytes() >= self.options.batch_bytes {
+            self.write_rows(self.pending.rows())?;
         }
         Ok(())
     }
@@ -113,13 +103,13 @@ impl Writer {
 
     /// Bytes held in memory, those that can be taken aside.
     pub fn buffered_bytes(&self) -> usize {
-        self.pending_bytes
+        self.pending.bytes()
     }
 
     /// Ends the file and gives the bytes that have not been taken.
     pub fn finish(mut self) -> Result<(Vec<Bytes>, Summary)> {
         self.check_whole()?;
-        self.write_rows(self.pending_rows)?;
+        self.write_rows(self.pending.rows())?;
         self.put(Bytes::from([CONTINUATION, [0; 4]].concat()));
         if self.options.form == Form::File {
             let footer = Footer::write(&self.schema, &self.dictionary_blocks, &self.batch_blocks, &self.zone_map())?;
@@ -161,34 +151,13 @@ impl Writer {
             return Ok(());
         }
         self.failed = true;
-        let batches = self.take_rows(rows);
+        let batches = self.pending.take(rows);
         match joined(self.schema.schema(), &batches) {
             Some(batch) => self.write_batch(&batch)?,
             None => batches.iter().try_for_each(|batch| self.write_batch(batch))?,
         }
         self.failed = false;
         Ok(())
-    }
-
-    fn take_rows(&mut self, rows: usize) -> Vec<RecordBatch> {
-        let mut taken = Vec::new();
-        let mut missing = rows;
-        while missing > 0 {
-            let Some((batch, bytes)) = self.pending.pop_front() else { break };
-            self.pending_bytes -= bytes;
-            let used = batch.num_rows().min(missing);
-            if used < batch.num_rows() {
-                let rest = batch.slice(used, batch.num_rows() - used);
-                // Its share. To look at all rows each time that some are cut off takes longer than to write them.
-                let bytes = bytes / batch.num_rows() * rest.num_rows();
-                self.pending_bytes += bytes;
-                self.pending.push_front((rest, bytes));
-            }
-            taken.push(batch.slice(0, used));
-            missing -= used;
-        }
-        self.pending_rows -= rows - missing;
-        taken
     }
 
     fn write_batch(&mut self, batch: &RecordBatch) -> Result<()> {
@@ -213,11 +182,14 @@ impl Writer {
     }
 
     fn write_message(&mut self, header: Header, rows: usize, mut parts: Parts) -> Result<Block> {
-        let buffers = std::mem::take(&mut parts.buffers);
-        let buffers = match self.options.compression {
-            None => buffers,
-            Some(codec) => in_parallel(&buffers, self.options.threads, |buffer| Ok(codec.compress(buffer, self.options.zstd_level)?.into()))?,
-        };
+        let mut buffers = std::mem::take(&mut parts.buffers);
+        if let Some(codec) = self.options.compression {
+            let compress = |buffer: &mut Buffer| {
+                *buffer = codec.compress(buffer, self.options.zstd_level)?.into();
+                Ok(())
+            };
+            in_parallel(buffers.iter_mut().collect(), self.options.threads, compress)?;
+        }
         let alignment = self.options.alignment;
         let body = Body::new(buffers, self.options.compression, alignment)?;
         let offset = self.position;
@@ -257,11 +229,6 @@ impl AsRef<[u8]> for Owned {
     }
 }
 
-/// Bytes of the rows of a batch, not of the buffers they are cut from.
-fn batch_bytes(batch: &RecordBatch) -> usize {
-    batch.columns().iter().map(spelled_bytes).fold(0, usize::saturating_add)
-}
-
 /// One batch of several; `None` if Arrow cannot make one.
 fn joined(schema: &SchemaRef, batches: &[RecordBatch]) -> Option<RecordBatch> {
     if let [batch] = batches {
@@ -273,31 +240,4 @@ fn joined(schema: &SchemaRef, batches: &[RecordBatch]) -> Option<RecordBatch> {
         return RecordBatch::try_new_with_options(SchemaRef::clone(schema), Vec::<ArrayRef>::new(), &options).ok();
     }
     concat_batches(schema, batches).ok().filter(|batch| batch.num_rows() == rows)
-}
-
-/// Does the work for each buffer; threads take the next when they are done with one. Results come in the order of the buffers.
-fn in_parallel(buffers: &[Buffer], threads: usize, work: impl Fn(&Buffer) -> Result<Buffer> + Sync) -> Result<Vec<Buffer>> {
-    let threads = threads.min(buffers.len());
-    if threads < 2 {
-        return buffers.iter().map(work).collect();
-    }
-    let next = Mutex::new(buffers.iter().enumerate());
-    let run = || {
-        let mut done = Vec::new();
-        loop {
-            let task = next.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
-            let Some((index, buffer)) = task else { return done };
-            done.push((index, work(buffer)));
-        }
-    };
-    let mut done = std::thread::scope(|scope| {
-        let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
-        let mut done = run();
-        for helper in helpers {
-            done.extend(helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        done
-    });
-    done.sort_unstable_by_key(|(index, _)| *index);
-    done.into_iter().map(|(_, buffer)| buffer).collect()
 }

@@ -1,8 +1,6 @@
 //! The writer: batches in, bytes out.
 
 use std::cmp::Reverse;
-use std::collections::VecDeque;
-use std::sync::Mutex;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -12,10 +10,11 @@ use super::column::{ColumnPage, ColumnWriter};
 use super::options::WriterOptions;
 use super::stream::PageSettings;
 use super::tail::write_tail;
-use crate::format::array::spelled_bytes;
 use crate::format::error::{Error, Result};
 use crate::format::fermion::footer::MAGIC;
 use crate::format::fermion::stripes::Stripe;
+use crate::format::parallel::in_parallel;
+use crate::format::pending::Pending;
 
 /// Pages are cut at multiples of this many rows even where the buffer is small.
 const BLOCK: usize = 1024;
@@ -41,10 +40,7 @@ pub struct Writer {
     schema: SchemaRef,
     options: WriterOptions,
     columns: Vec<ColumnWriter>,
-    /// Batches that wait, and the bytes of each.
-    pending: VecDeque<(RecordBatch, usize)>,
-    pending_rows: usize,
-    pending_bytes: usize,
+    pending: Pending,
     stripe_rows: usize,
     stripes: Vec<Stripe>,
     out: Vec<Bytes>,
@@ -63,9 +59,7 @@ impl Writer {
             schema,
             options,
             columns,
-            pending: VecDeque::new(),
-            pending_rows: 0,
-            pending_bytes: 0,
+            pending: Pending::default(),
             stripe_rows: 0,
             stripes: Vec::new(),
             out: vec![Bytes::from_static(&MAGIC)],
@@ -81,16 +75,13 @@ impl Writer {
         if batch.num_rows() == 0 {
             return Ok(());
         }
-        let bytes = batch_bytes(batch);
-        self.pending_rows += batch.num_rows();
-        self.pending_bytes += bytes;
-        self.pending.push_back((batch.clone(), bytes));
-        while self.pending_rows >= self.rows_to_page() {
+        self.pending.push(batch.clone());
+        while self.pending.rows() >= self.rows_to_page() {
             self.encode_rows(self.rows_to_page())?;
         }
-        if self.pending_bytes >= self.options.buffer_bytes {
-            let whole = self.pending_rows - self.pending_rows % BLOCK;
-            self.encode_rows(if whole > 0 { whole } else { self.pending_rows })?;
+        if self.pending.bytes() >= self.options.buffer_bytes {
+            let whole = self.pending.rows() - self.pending.rows() % BLOCK;
+            self.encode_rows(if whole > 0 { whole } else { self.pending.rows() })?;
         }
         Ok(())
     }
@@ -102,13 +93,13 @@ impl Writer {
 
     /// Bytes held in memory, those that can be taken aside.
     pub fn buffered_bytes(&self) -> usize {
-        self.pending_bytes + self.encoded_bytes()
+        self.pending.bytes() + self.encoded_bytes()
     }
 
     /// Ends the file and gives the bytes that have not been taken.
     pub fn finish(mut self) -> Result<(Vec<Bytes>, Summary)> {
         self.check_whole()?;
-        self.encode_rows(self.pending_rows)?;
+        self.encode_rows(self.pending.rows())?;
         self.end_stripe()?;
         let tail = write_tail(&self.schema, &self.columns, &self.stripes, self.position, &self.options)?;
         self.position += tail.len() as u64;
@@ -151,7 +142,7 @@ impl Writer {
             return Ok(());
         }
         self.failed = true;
-        let batches = self.take_rows(rows);
+        let batches = self.pending.take(rows);
         encode_columns(&mut self.columns, &batches, self.options.threads)?;
         self.stripe_rows += rows;
         if self.stripe_rows >= self.options.stripe_rows || self.encoded_bytes() >= self.options.stripe_bytes {
@@ -159,26 +150,6 @@ impl Writer {
         }
         self.failed = false;
         Ok(())
-    }
-
-    fn take_rows(&mut self, rows: usize) -> Vec<RecordBatch> {
-        let mut taken = Vec::new();
-        let mut missing = rows;
-        while missing > 0 {
-            let Some((batch, bytes)) = self.pending.pop_front() else { break };
-            self.pending_bytes -= bytes;
-            let used = batch.num_rows().min(missing);
-            if used < batch.num_rows() {
-                let rest = batch.slice(used, batch.num_rows() - used);
-                let bytes = batch_bytes(&rest);
-                self.pending_bytes += bytes;
-                self.pending.push_front((rest, bytes));
-            }
-            taken.push(batch.slice(0, used));
-            missing -= used;
-        }
-        self.pending_rows -= rows - missing;
-        taken
     }
 
     fn end_stripe(&mut self) -> Result<()> {
@@ -196,11 +167,6 @@ impl Writer {
     }
 }
 
-/// Bytes of the rows of a batch, not of the buffers they are cut from.
-fn batch_bytes(batch: &RecordBatch) -> usize {
-    batch.columns().iter().map(spelled_bytes).fold(0, usize::saturating_add)
-}
-
 /// Cuts the rows into pages, column by column, and encodes them, page by page: a column that takes longer than all others does not keep them waiting.
 fn encode_columns(columns: &mut [ColumnWriter], batches: &[RecordBatch], threads: usize) -> Result<()> {
     let arrays = |index: usize| batches.iter().map(|batch| batch.column(index)).collect::<Vec<_>>();
@@ -211,23 +177,4 @@ fn encode_columns(columns: &mut [ColumnWriter], batches: &[RecordBatch], threads
     in_parallel(pages, threads, ColumnPage::encode)?;
     columns.iter_mut().for_each(ColumnWriter::settle);
     Ok(())
-}
-
-/// Does each task once; threads take the next when they are done with one. After an error, only what has been begun is done.
-fn in_parallel<T: Send>(tasks: Vec<T>, threads: usize, work: impl Fn(T) -> Result<()> + Sync) -> Result<()> {
-    let threads = threads.min(tasks.len());
-    let tasks = Mutex::new(tasks.into_iter());
-    let run = || -> Result<()> {
-        loop {
-            let next = tasks.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
-            let Some(task) = next else { return Ok(()) };
-            work(task).inspect_err(|_| tasks.lock().unwrap_or_else(std::sync::PoisonError::into_inner).by_ref().for_each(drop))?;
-        }
-    };
-    std::thread::scope(|scope| {
-        let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
-        let own = run();
-        let others = helpers.into_iter().map(|helper| helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        others.fold(own, Result::and)
-    })
 }
