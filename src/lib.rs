@@ -6,7 +6,10 @@ pub mod format;
 pub mod provider;
 
 #[cfg(feature = "datafusion")]
-pub use provider::{FermionDataFrameExt, FermionOptions, FermionReadOptions, FermionSessionExt, FermionTable, FermionWriteOptions, register};
+pub use provider::{
+    AlkaidOptions, AlkaidReadOptions, AlkaidTable, AlkaidWriteOptions, FermionDataFrameExt, FermionOptions, FermionReadOptions, FermionSessionExt,
+    FermionTable, FermionWriteOptions, register,
+};
 
 #[cfg(test)]
 mod tidy;

@@ -1,6 +1,7 @@
 //! The formats: from bytes to Arrow arrays and back, with no engine and no IO.
 
 pub mod error;
+pub mod file;
 pub mod rows;
 pub mod scan;
 

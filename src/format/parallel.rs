@@ -41,7 +41,13 @@ mod tests {
             .unwrap();
             assert_eq!(numbers, (1000..1100).collect::<Vec<_>>());
             let done = AtomicUsize::new(0);
-            let fails = |task: usize| if task == 0 { Err(Error::eof("the first")) } else { Ok(drop(done.fetch_add(1, Relaxed))) };
+            let fails = |task: usize| match task {
+                0 => Err(Error::eof("the first")),
+                _ => {
+                    done.fetch_add(1, Relaxed);
+                    Ok(())
+                }
+            };
             assert!(in_parallel((0..1000).collect(), threads, fails).is_err());
             assert!(threads > 1 || done.load(Relaxed) == 0);
         }

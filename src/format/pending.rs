@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn rows_are_taken_in_their_order_and_so_are_their_bytes() {
         let mut pending = Pending::default();
-        [3, 0, 10].map(|rows| pending.push(batch(rows)));
+        [3, 0, 10].into_iter().for_each(|rows| pending.push(batch(rows)));
         let bytes = pending.bytes();
         let lengths = |batches: Vec<RecordBatch>| batches.iter().map(RecordBatch::num_rows).collect::<Vec<_>>();
         assert_eq!((pending.rows(), bytes), (13, 104));

@@ -79,6 +79,14 @@ pub trait Load {
     fn resume(&mut self, fetched: Vec<Bytes>) -> Result<Loading<Self::Output>>;
 }
 
+impl<L: Load + ?Sized> Load for Box<L> {
+    type Output = L::Output;
+
+    fn resume(&mut self, fetched: Vec<Bytes>) -> Result<Loading<Self::Output>> {
+        self.as_mut().resume(fetched)
+    }
+}
+
 /// What is known about a column over the whole file.
 #[derive(Debug, Clone, Default)]
 pub struct ColumnSummary {

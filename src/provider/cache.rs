@@ -11,13 +11,14 @@ use object_store::path::Path;
 use tokio::sync::Mutex;
 
 use super::io::{ObjectReader, entity_tag};
-use super::options::FermionReadOptions;
-use crate::format::fermion::{FileMeta, Open, OpenOptions};
+use super::kind::{Kind, Reading};
+use crate::format::file::Metadata;
 
 /// An open file.
 #[derive(Debug, Clone)]
 pub(super) struct OpenFile {
-    pub(super) meta: Arc<FileMeta>,
+    pub(super) meta: Arc<dyn Metadata>,
+    kind: Kind,
     /// Held while metadata of columns is fetched: partitions that begin together want the same, and one fetch serves them all.
     loading: Arc<Mutex<()>>,
 }
@@ -28,7 +29,7 @@ impl OpenFile {
         let _guard = self.loading.lock().await;
         let missing = self.not_loaded(reader, columns)?;
         if !missing.is_empty() {
-            reader.load(self.meta.load_columns(&missing)).await?;
+            reader.load(Arc::clone(&self.meta).load(&missing)).await?;
         }
         Ok(missing.len())
     }
@@ -37,7 +38,7 @@ impl OpenFile {
     pub(super) fn not_loaded(&self, reader: &ObjectReader, columns: &[usize]) -> Result<Vec<usize>> {
         let mut missing = Vec::new();
         for column in columns {
-            if self.meta.column(*column).map_err(|error| reader.fault(error))?.is_none() {
+            if !self.meta.is_loaded(*column).map_err(|error| reader.fault(error))? {
                 missing.push(*column);
             }
         }
@@ -62,23 +63,23 @@ impl FileMetadata for Cached {
     }
 
     fn extra_info(&self) -> HashMap<String, String> {
-        HashMap::from([("format".to_owned(), "fermion".to_owned())])
+        HashMap::from([("format".to_owned(), self.file.kind.name.to_owned())])
     }
 }
 
 /// Opens a file, or takes it from the cache; and whether it did the first.
 ///
 /// The cache's keys have no store in them, and other formats use it too: an entry that is another file's or format's is replaced.
-pub(super) async fn open(reader: &ObjectReader, options: &FermionReadOptions) -> Result<(OpenFile, bool)> {
+pub(super) async fn open(reader: &ObjectReader, kind: Kind, reading: &Reading) -> Result<(OpenFile, bool)> {
     let object = reader.object();
     let cached = reader.caches().and_then(|caches| caches.get_file_metadata_cache().get(&object.location));
     let cached = cached.filter(|entry| entry.is_valid_for(object) && is_same_version(&entry.meta, object));
-    if let Some(cached) = cached.as_ref().and_then(|entry| entry.file_metadata.as_any().downcast_ref::<Cached>()) {
+    let cached = cached.as_ref().and_then(|entry| entry.file_metadata.as_any().downcast_ref::<Cached>());
+    if let Some(cached) = cached.filter(|cached| cached.file.kind.name == kind.name) {
         return Ok((cached.file.clone(), false));
     }
-    let open_options = OpenOptions { prefetch: options.metadata_size_hint, eager_load_threshold: options.eager_load_threshold };
-    let load = Open::new(object.size, &open_options).map_err(|error| reader.fault(error))?;
-    let file = OpenFile { meta: Arc::new(reader.load(load).await?), loading: Arc::new(Mutex::new(())) };
+    let opening = (kind.open)(object.size, reading).map_err(|error| reader.fault(error))?;
+    let file = OpenFile { meta: reader.load(opening).await?, kind, loading: Arc::new(Mutex::new(())) };
     keep(reader, &file);
     Ok((file, true))
 }

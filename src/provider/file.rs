@@ -1,4 +1,4 @@
-//! One file of a scan: from the engine's [`PartitionedFile`] to a running [`FermionScan`].
+//! One file of a scan: from the engine's [`PartitionedFile`] to a running [`Scan`].
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ use super::adapt::{adapt, constants};
 use super::cache::{self, OpenFile};
 use super::filter::{Filtering, RowFilter, ScanColumns};
 use super::io::{ObjectReader, byte_range};
+use super::kind::{Kind, Reading};
 use super::metrics::FileMetrics;
-use super::options::FermionReadOptions;
 use super::prune::ZonePruner;
 use super::rows::RowCounter;
 use super::sort::StripeOrder;
-use crate::format::fermion::{FermionScan, Part, ScanRequest};
+use crate::format::scan::{Scan, ScanRequest};
 
 /// What is the same for all files of one partition of a scan.
 #[derive(Debug)]
@@ -36,7 +36,8 @@ pub(super) struct ScanContext {
     /// Whether the store is the file system of this machine.
     pub(super) is_local: bool,
     pub(super) caches: Option<Arc<CacheManager>>,
-    pub(super) options: FermionReadOptions,
+    pub(super) kind: Kind,
+    pub(super) reading: Reading,
     pub(super) table: TableSchema,
     pub(super) projection: ProjectionExprs,
     pub(super) predicate: Option<Arc<dyn PhysicalExpr>>,
@@ -78,10 +79,10 @@ impl PreparedFile {
         let predicate = context.predicate.clone().map(literals).transpose()?;
 
         let errors = &metrics.predicate_creation_errors;
-        let pruned_by = predicate.clone().filter(|_| context.options.pruning);
+        let pruned_by = predicate.clone().filter(|_| context.reading.pruning);
         let pruner = pruned_by.and_then(|predicate| FilePruner::try_new(predicate, context.table.file_schema(), &file, errors.clone()));
         let range = file.range.as_ref().map(byte_range);
-        let reader = ObjectReader::new(Arc::clone(&context.store), Arc::new(file.object_meta), context.options.coalesce_gap)
+        let reader = ObjectReader::new(Arc::clone(&context.store), Arc::new(file.object_meta), context.reading.coalesce_gap)
             .caching(context.caches.clone())
             .local(context.is_local)
             .counting(metrics.bytes_scanned.clone(), metrics.io_time.clone());
@@ -105,8 +106,8 @@ impl PreparedFile {
     /// Reads the file's metadata, of all columns if that is not much.
     pub(super) async fn open(&self) -> Result<OpenFile> {
         let _timer = self.metrics.metadata_load_time.timer();
-        let (open, opened_now) = cache::open(&self.reader, &self.context.options).await?;
-        if opened_now && open.meta.metadata_is_eager() {
+        let (open, opened_now) = cache::open(&self.reader, self.context.kind, &self.context.reading).await?;
+        if opened_now && open.meta.is_eager() {
             self.metrics.column_metadata_loaded.add(open.meta.column_count());
         }
         Ok(open)
@@ -117,7 +118,7 @@ impl PreparedFile {
         let Self { context, range, reader, metrics, output, projection, predicate, pruner } = self;
         let schema = open.meta.schema().map_err(|error| reader.fault(error))?;
         let mut projected = Projected::new(&context, &projection, &schema, output)?;
-        let filter = match predicate.as_ref().filter(|_| context.options.pushdown_filters) {
+        let filter = match predicate.as_ref().filter(|_| context.reading.pushdown_filters) {
             Some(predicate) => match RowFilter::plan(&context, predicate, &schema, &mut projected.scan)? {
                 Filtering::All => None,
                 Filtering::Some(filter) => Some(Arc::new(filter)),
@@ -125,7 +126,7 @@ impl PreparedFile {
             },
             None => None,
         };
-        let zone_pruner = match predicate.filter(|_| context.options.pruning) {
+        let zone_pruner = match predicate.filter(|_| context.reading.pruning) {
             Some(predicate) => match zone_pruner(&context, predicate, &schema, &metrics)? {
                 Pruning::Nothing => None,
                 Pruning::Zones(pruner) => Some(*pruner),
@@ -140,14 +141,14 @@ impl PreparedFile {
             None if limit.is_some() => projected.column_with_zones().into_iter().collect(),
             None => Vec::new(),
         };
-        let rows = projected.uses_row_index.then(|| RowCounter::new(open.meta.parts(range.as_ref()).iter().map(Part::file_rows).collect()));
+        let rows = projected.uses_row_index.then(|| RowCounter::new(open.meta.rows(range.as_ref())));
         // Row numbers are counted in the order of the file.
         let stripe_order =
             context.sort_order.as_ref().filter(|_| rows.is_none()).and_then(|order| StripeOrder::of(order, zone_pruner.as_ref()?.columns()));
         let request =
             ScanRequest { columns: projected.scan.file_columns, schema: projected.scan.schema, prune_columns, range, batch_rows: context.batch_rows };
         let unloaded = open.not_loaded(&reader, &columns_of(&request))?;
-        let scan = FermionScan::new(Arc::clone(&open.meta), request).map_err(|error| reader.fault(error))?;
+        let scan = Arc::clone(&open.meta).scan(request).map_err(|error| reader.fault(error))?;
         let batch_rows = context.batch_rows;
         let rows_left = limit.map(|limit| u64::try_from(limit).unwrap_or(u64::MAX));
         let projector = Arc::new(projected.projector);
@@ -171,7 +172,7 @@ impl PreparedFile {
 
 /// A file that is being read.
 pub(super) struct FileScan {
-    pub(super) scan: FermionScan,
+    pub(super) scan: Box<dyn Scan>,
     open: OpenFile,
     /// Columns whose metadata has to be loaded first.
     unloaded: Vec<usize>,
@@ -226,7 +227,7 @@ fn zone_pruner(context: &ScanContext, predicate: Arc<dyn PhysicalExpr>, file: &S
     if adapted.file_columns.is_empty() {
         return Ok(Pruning::Nothing);
     }
-    let pruner = ZonePruner::new(predicate, adapted.schema, adapted.file_columns, context.options.max_in_list_size, metrics.clone());
+    let pruner = ZonePruner::new(predicate, adapted.schema, adapted.file_columns, context.reading.max_in_list_size, metrics.clone());
     Ok(pruner.map_or(Pruning::Nothing, |pruner| Pruning::Zones(Box::new(pruner))))
 }
 

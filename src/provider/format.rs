@@ -1,4 +1,4 @@
-//! [`FermionFormat`] and its factory: what DataFusion asks of a format before it plans a scan or a write.
+//! Formats and their factories: what DataFusion asks of a format before it plans a scan or a write.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -23,33 +23,46 @@ use object_store::{ObjectMeta, ObjectStore};
 
 use super::cache::OpenFile;
 use super::io::ObjectReader;
-use super::options::FermionOptions;
-use super::sink::FermionSink;
-use super::source::{FermionSource, NAME};
+use super::kind::{Kind, TableFormat};
+use super::options::OptionsOf;
+use super::sink::SinkOf;
+use super::source::FormatSource;
 use super::{cache, ordering, schema, stats};
-use crate::format::fermion::FileMeta;
+use crate::format::file::Metadata;
 
-/// Makes [`FermionFormat`]s for statements.
-#[derive(Debug, Default)]
-pub struct FermionFormatFactory {
+/// Makes formats for statements.
+#[derive(Debug)]
+pub struct FactoryOf<F: TableFormat> {
     /// Take these instead of the session's.
-    options: Option<FermionOptions>,
+    options: Option<OptionsOf<F>>,
+    extension: &'static str,
 }
 
-impl FermionFormatFactory {
+impl<F: TableFormat> Default for FactoryOf<F> {
+    fn default() -> Self {
+        Self { options: None, extension: F::NAME }
+    }
+}
+
+impl<F: TableFormat> FactoryOf<F> {
     /// A factory that starts from these options and not from the session's.
-    pub fn with_options(options: FermionOptions) -> Self {
-        Self { options: Some(options) }
+    pub fn with_options(options: OptionsOf<F>) -> Self {
+        Self { options: Some(options), extension: F::NAME }
+    }
+
+    /// A factory for files whose names end with one of the format's other extensions.
+    pub(super) fn with_extension(extension: &'static str) -> Self {
+        Self { options: None, extension }
     }
 }
 
-impl GetExt for FermionFormatFactory {
+impl<F: TableFormat> GetExt for FactoryOf<F> {
     fn get_ext(&self) -> String {
-        NAME.to_owned()
+        self.extension.to_owned()
     }
 }
 
-impl FileFormatFactory for FermionFormatFactory {
+impl<F: TableFormat> FileFormatFactory for FactoryOf<F> {
     fn create(&self, state: &dyn Session, format_options: &HashMap<String, String>) -> Result<Arc<dyn FileFormat>> {
         let options = match &self.options {
             Some(options) => {
@@ -57,37 +70,45 @@ impl FileFormatFactory for FermionFormatFactory {
                 options.alter(format_options)?;
                 options
             }
-            None => FermionOptions::resolve(state, format_options)?,
+            None => OptionsOf::<F>::resolve(state, format_options)?,
         };
-        Ok(Arc::new(FermionFormat::new(options)))
+        Ok(Arc::new(FormatOf { options, extension: self.extension }))
     }
 
     fn default(&self) -> Arc<dyn FileFormat> {
-        Arc::new(FermionFormat::new(self.options.clone().unwrap_or_default()))
+        Arc::new(FormatOf { options: self.options.clone().unwrap_or_default(), extension: self.extension })
     }
 }
 
-/// The Fermion format with the options of one table or statement.
-#[derive(Debug, Clone, Default)]
-pub struct FermionFormat {
-    options: FermionOptions,
+/// A format with the options of one table or statement.
+#[derive(Debug, Clone)]
+pub struct FormatOf<F: TableFormat> {
+    options: OptionsOf<F>,
+    extension: &'static str,
 }
 
-impl FermionFormat {
+impl<F: TableFormat> Default for FormatOf<F> {
+    fn default() -> Self {
+        Self::new(OptionsOf::default())
+    }
+}
+
+impl<F: TableFormat> FormatOf<F> {
     /// The format with these options.
-    pub fn new(options: FermionOptions) -> Self {
-        Self { options }
+    pub fn new(options: OptionsOf<F>) -> Self {
+        Self { options, extension: F::NAME }
     }
 
     /// The options.
-    pub fn options(&self) -> &FermionOptions {
+    pub fn options(&self) -> &OptionsOf<F> {
         &self.options
     }
 
     async fn open(&self, state: &dyn Session, store: &Arc<dyn ObjectStore>, object: &ObjectMeta) -> Result<(ObjectReader, OpenFile)> {
         let caches = Arc::clone(&state.runtime_env().cache_manager);
-        let reader = ObjectReader::new(Arc::clone(store), Arc::new(object.clone()), self.options.read.coalesce_gap).caching(Some(caches));
-        let (open, _) = cache::open(&reader, &self.options.read).await?;
+        let reading = F::reading(&self.options.read);
+        let reader = ObjectReader::new(Arc::clone(store), Arc::new(object.clone()), reading.coalesce_gap).caching(Some(caches));
+        let (open, _) = cache::open(&reader, Kind::of::<F>(), &reading).await?;
         Ok((reader, open))
     }
 
@@ -98,7 +119,7 @@ impl FermionFormat {
         Ok(statistics)
     }
 
-    fn ordering(reader: &ObjectReader, meta: &FileMeta, table: &SchemaRef, statistics: &Statistics) -> Result<Option<LexOrdering>> {
+    fn ordering(reader: &ObjectReader, meta: &dyn Metadata, table: &SchemaRef, statistics: &Statistics) -> Result<Option<LexOrdering>> {
         let Some(text) = meta.ordering() else {
             return Ok(None);
         };
@@ -108,14 +129,14 @@ impl FermionFormat {
 }
 
 #[async_trait]
-impl FileFormat for FermionFormat {
+impl<F: TableFormat> FileFormat for FormatOf<F> {
     fn get_ext(&self) -> String {
-        NAME.to_owned()
+        self.extension.to_owned()
     }
 
     fn get_ext_with_compression(&self, compression: &FileCompressionType) -> Result<String> {
         if compression.is_compressed() {
-            return internal_err!("Fermion files are not compressed as a whole");
+            return internal_err!("{} files are not compressed as a whole", F::TITLE);
         }
         Ok(self.get_ext())
     }
@@ -129,7 +150,7 @@ impl FileFormat for FermionFormat {
         let schemas = stream::iter(objects).map(|object| async move {
             let (reader, open) = self.open(state, store, object).await?;
             let schema = open.meta.schema().map_err(|error| reader.fault(error))?;
-            let schema = if self.options.read.force_view_types { schema::with_view_types(schema) } else { schema };
+            let schema = if F::reading(&self.options.read).force_view_types { schema::with_view_types(schema) } else { schema };
             Ok::<_, DataFusionError>((&object.location, schema))
         });
         // Boxed, or else the compiler cannot see that the future is `Send`.
@@ -159,7 +180,7 @@ impl FileFormat for FermionFormat {
     ) -> Result<Option<LexOrdering>> {
         let (reader, open) = self.open(state, store, object).await?;
         let statistics = Self::statistics(&reader, &open, &table_schema).await?;
-        Self::ordering(&reader, &open.meta, &table_schema, &statistics)
+        Self::ordering(&reader, open.meta.as_ref(), &table_schema, &statistics)
     }
 
     async fn infer_stats_and_ordering(
@@ -171,15 +192,15 @@ impl FileFormat for FermionFormat {
     ) -> Result<EngineFileMeta> {
         let (reader, open) = self.open(state, store, object).await?;
         let statistics = Self::statistics(&reader, &open, &table_schema).await?;
-        let ordering = Self::ordering(&reader, &open.meta, &table_schema, &statistics)?;
+        let ordering = Self::ordering(&reader, open.meta.as_ref(), &table_schema, &statistics)?;
         Ok(EngineFileMeta::new(statistics).with_ordering(ordering))
     }
 
     /// The scan as it is, with what only the session has: its caches.
     async fn create_physical_plan(&self, state: &dyn Session, conf: FileScanConfig) -> Result<Arc<dyn ExecutionPlan>> {
-        let source = conf.file_source().downcast_ref::<FermionSource>().ok_or_else(|| internal_datafusion_err!("not a scan of Fermion files"))?;
+        let source = conf.file_source().downcast_ref::<FormatSource>().ok_or_else(|| internal_datafusion_err!("not a scan of {} files", F::TITLE))?;
         let caches = Arc::clone(&state.runtime_env().cache_manager);
-        let source = source.clone().with_options(self.options.read.clone()).with_caches(caches);
+        let source = source.clone().with_reading(F::reading(&self.options.read)).with_caches(caches);
         let conf = FileScanConfigBuilder::from(conf).with_source(Arc::new(source)).build();
         Ok(DataSourceExec::from_data_source(conf))
     }
@@ -192,15 +213,15 @@ impl FileFormat for FermionFormat {
         order_requirements: Option<LexRequirement>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         if conf.insert_op != InsertOp::Append {
-            return not_impl_err!("{} is not implemented for Fermion", conf.insert_op);
+            return not_impl_err!("{} is not implemented for {}", conf.insert_op, F::TITLE);
         }
         refuse_same_names(conf.output_schema())?;
-        let sink = FermionSink::new(conf, self.options.write.clone(), order_requirements.as_ref());
+        let sink = SinkOf::<F>::new(conf, self.options.write.clone(), self.extension, order_requirements.as_ref());
         Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), order_requirements)))
     }
 
     fn file_source(&self, table_schema: TableSchema) -> Arc<dyn FileSource> {
-        Arc::new(FermionSource::new(table_schema).with_options(self.options.read.clone()))
+        Arc::new(FormatSource::new(Kind::of::<F>(), table_schema, F::reading(&self.options.read)))
     }
 }
 
@@ -213,8 +234,8 @@ fn refuse_same_names(schema: &Schema) -> Result<()> {
     }
 }
 
-impl fmt::Display for FermionFormat {
+impl<F: TableFormat> fmt::Display for FormatOf<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(NAME)
+        f.write_str(F::NAME)
     }
 }

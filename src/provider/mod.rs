@@ -1,9 +1,11 @@
-//! Fermion in DataFusion, one file per concept of the engine:
+//! The formats in DataFusion, one file per concept of the engine:
 //!
 //! | file | concept |
 //! |---|---|
 //! | `register` | a session: SQL by [`register()`], Rust by [`FermionSessionExt`] and [`FermionDataFrameExt`] |
 //! | `table` | `TableProvider` |
+//! | `kind` | what there is to know of a format |
+//! | `fermion`, `alkaid` | each format: its name, options, reader and writer |
 //! | `options` | session configuration, table options, statement options |
 //! | `format` | `FileFormat`: schema, statistics and order of files; plans for reading and writing |
 //! | `schema`, `stats`, `ordering` | what `format` infers |
@@ -23,14 +25,17 @@
 //! Nothing here knows a byte of the format: ranges pass from the engine to the format and from the format to the store unopened, but for `io`.
 
 mod adapt;
+mod alkaid;
 mod cache;
 mod decode;
 mod error;
 mod fallible;
+mod fermion;
 mod file;
 mod filter;
 mod format;
 mod io;
+mod kind;
 mod local;
 pub mod metrics;
 mod morsel;
@@ -50,10 +55,13 @@ mod table;
 mod weaken;
 mod zone_set;
 
+pub use alkaid::{Alkaid, AlkaidFormat, AlkaidFormatFactory, AlkaidOptions, AlkaidReadOptions, AlkaidSink, AlkaidTable, AlkaidWriteOptions};
 pub use error::FileError;
-pub use format::{FermionFormat, FermionFormatFactory};
-pub use options::{FermionOptions, FermionReadOptions, FermionWriteOptions};
+pub use fermion::{Fermion, FermionFormat, FermionFormatFactory, FermionOptions, FermionReadOptions, FermionSink, FermionTable, FermionWriteOptions};
+pub use format::{FactoryOf, FormatOf};
+pub use kind::TableFormat;
+pub use options::OptionsOf;
 pub use register::{FermionDataFrameExt, FermionSessionExt, register};
-pub use sink::FermionSink;
-pub use source::FermionSource;
-pub use table::FermionTable;
+pub use sink::SinkOf;
+pub use source::FormatSource;
+pub use table::TableOf;

@@ -21,21 +21,21 @@ use super::cache::OpenFile;
 use super::decode::{BatchDecoder, FilteredOutput};
 use super::file::{FileScan, PreparedFile, ScanContext};
 use super::filter::MorselFilter;
-use crate::format::scan::{self, Answer, Fetch, Level, Scan, Step, Zones};
+use crate::format::scan::{self, Answer, Fetch, Level, Step, Zones};
 
 /// Makes morsels of the files of one partition.
 #[derive(Debug)]
-pub(super) struct FermionMorselizer {
+pub(super) struct FileMorselizer {
     context: Arc<ScanContext>,
 }
 
-impl FermionMorselizer {
+impl FileMorselizer {
     pub(super) fn new(context: ScanContext) -> Self {
         Self { context: Arc::new(context) }
     }
 }
 
-impl Morselizer for FermionMorselizer {
+impl Morselizer for FileMorselizer {
     fn plan_file(&self, file: PartitionedFile) -> Result<Box<dyn MorselPlanner>> {
         let prepared = PreparedFile::new(Arc::clone(&self.context), file)?;
         Ok(Box::new(Planner::Prepared(Box::new(prepared))))

@@ -1,4 +1,4 @@
-//! [`FermionSink`]: batches in, files out.
+//! [`SinkOf`] a format: batches in, files out.
 //!
 //! Encoding runs on threads for blocking work, beside whatever makes the input; bytes go to the store as they become ready. No file is completed
 //! before all files are written and the input has ended well: a failed statement leaves nothing behind, as far as the store can forget uploads.
@@ -31,39 +31,44 @@ use arrow::array::RecordBatch;
 
 use super::cache::forget_listing;
 use super::error::in_file;
-use super::options::FermionWriteOptions;
+use super::kind::{TableFormat, Writing};
 use super::ordering;
-use super::source::NAME;
-use crate::format::fermion::{Summary, Writer, WriterOptions};
+use crate::format::file::{FileWriter, Written};
 
 /// Batches that are encoded without a pause.
 const BATCHES_AT_ONCE: usize = 16;
 
-/// Writes Fermion files for `COPY` and `INSERT`.
-pub struct FermionSink {
+/// Writes files of a format for `COPY` and `INSERT`.
+pub struct SinkOf<F: TableFormat> {
     config: FileSinkConfig,
-    options: FermionWriteOptions,
+    options: F::WriteOptions,
+    /// What the names of files end with that are not named by the statement.
+    extension: &'static str,
     /// The sort order of every file.
     ordering: Option<String>,
     metrics: ExecutionPlanMetricsSet,
-    written: Mutex<Vec<(Path, Summary)>>,
+    written: Mutex<Vec<(Path, Written)>>,
 }
 
-impl FermionSink {
+impl<F: TableFormat> SinkOf<F> {
     /// Writes rows that come in the order `order`.
-    pub fn new(config: FileSinkConfig, options: FermionWriteOptions, order: Option<&LexRequirement>) -> Self {
+    pub(super) fn new(config: FileSinkConfig, options: F::WriteOptions, extension: &'static str, order: Option<&LexRequirement>) -> Self {
         let is_dropped = |name: &str| !config.keep_partition_by_columns && config.table_partition_cols.iter().any(|(column, _)| column == name);
         let ordering = order.and_then(|order| ordering::to_text(order, is_dropped));
-        Self { config, options, ordering, metrics: ExecutionPlanMetricsSet::new(), written: Mutex::new(Vec::new()) }
+        Self { config, options, extension, ordering, metrics: ExecutionPlanMetricsSet::new(), written: Mutex::new(Vec::new()) }
     }
 
     /// The files that were written, in no order.
-    pub fn written(&self) -> Vec<(Path, Summary)> {
+    pub fn written(&self) -> Vec<(Path, Written)> {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn writer_options(&self, context: &TaskContext) -> WriterOptions {
-        self.options.writer_options(context.session_config().target_partitions(), self.ordering.clone())
+    fn writer(&self, path: &Path, context: &TaskContext) -> Result<Box<dyn FileWriter>> {
+        let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
+        let known = F::EXTENSIONS.iter().find(|known| **known == extension);
+        let threads = context.session_config().target_partitions();
+        let writing = Writing { extension: known.unwrap_or(&self.extension), threads, ordering: self.ordering.as_deref() };
+        F::writer(get_writer_schema(&self.config), &self.options, &writing).map_err(|error| in_file(path, error))
     }
 
     fn file_metrics(&self) -> (Count, Count, Time) {
@@ -72,22 +77,22 @@ impl FermionSink {
     }
 }
 
-impl fmt::Debug for FermionSink {
+impl<F: TableFormat> fmt::Debug for SinkOf<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FermionSink").field("config", &self.config).field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("SinkOf").field("config", &self.config).field("options", &self.options).finish_non_exhaustive()
     }
 }
 
-impl DisplayAs for FermionSink {
+impl<F: TableFormat> DisplayAs for SinkOf<F> {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match format {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
-                write!(f, "FermionSink(file_groups=")?;
+                write!(f, "{}Sink(file_groups=", F::TITLE)?;
                 FileGroupDisplay(&self.config.file_group).fmt_as(format, f)?;
                 write!(f, ")")
             }
             DisplayFormatType::TreeRender => {
-                writeln!(f, "format: {NAME}")?;
+                writeln!(f, "format: {}", F::NAME)?;
                 write!(f, "file={}", self.config.original_url)
             }
         }
@@ -95,7 +100,7 @@ impl DisplayAs for FermionSink {
 }
 
 #[async_trait]
-impl DataSink for FermionSink {
+impl<F: TableFormat> DataSink for SinkOf<F> {
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.clone_inner())
     }
@@ -110,7 +115,7 @@ impl DataSink for FermionSink {
 }
 
 #[async_trait]
-impl FileSink for FermionSink {
+impl<F: TableFormat> FileSink for SinkOf<F> {
     fn config(&self) -> &FileSinkConfig {
         &self.config
     }
@@ -123,14 +128,14 @@ impl FileSink for FermionSink {
         object_store: Arc<dyn ObjectStore>,
     ) -> Result<u64> {
         let (rows_written, bytes_written, elapsed) = self.file_metrics();
-        let schema = get_writer_schema(&self.config);
         let buffer = context.session_config().options().execution.objectstore_writer_buffer_size;
         let mut tasks = JoinSet::new();
         while let Some((path, batches)) = file_stream_rx.recv().await {
             let upload = BufWriter::with_capacity(Arc::clone(&object_store), path.clone(), buffer);
-            let reservation = MemoryConsumer::new(format!("FermionSink[{path}]")).register(context.memory_pool());
-            let file = FileWriter { path, schema: Arc::clone(&schema), options: self.writer_options(context), elapsed: elapsed.clone(), reservation };
-            tasks.spawn(file.write(batches, upload));
+            let reservation = MemoryConsumer::new(format!("{}Sink[{path}]", F::TITLE)).register(context.memory_pool());
+            let writer = self.writer(&path, context);
+            let file = File { path, elapsed: elapsed.clone(), reservation };
+            tasks.spawn(file.write(writer, batches, upload));
         }
         let outcome = finish(tasks, demux_task).await?;
         for (path, summary) in &outcome {
@@ -147,11 +152,11 @@ impl FileSink for FermionSink {
 struct Uploaded {
     path: Path,
     upload: BufWriter,
-    result: Result<Summary>,
+    result: Result<Written>,
 }
 
 /// Waits for all files and for the end of the input. Then completes every file, or, if anything went wrong, none.
-async fn finish(mut tasks: JoinSet<Uploaded>, demux_task: SpawnedTask<Result<()>>) -> Result<Vec<(Path, Summary)>> {
+async fn finish(mut tasks: JoinSet<Uploaded>, demux_task: SpawnedTask<Result<()>>) -> Result<Vec<(Path, Written)>> {
     let mut files = Vec::new();
     while let Some(joined) = tasks.join_next().await {
         files.push(joined.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?);
@@ -180,23 +185,21 @@ async fn finish(mut tasks: JoinSet<Uploaded>, demux_task: SpawnedTask<Result<()>
     outcome.map(|()| complete)
 }
 
-/// Writes one file.
-struct FileWriter {
+/// A file that is written.
+struct File {
     path: Path,
-    schema: SchemaRef,
-    options: WriterOptions,
     elapsed: Time,
     reservation: MemoryReservation,
 }
 
-impl FileWriter {
-    async fn write(self, batches: Receiver<RecordBatch>, mut upload: BufWriter) -> Uploaded {
-        let result = self.encode(batches, &mut upload).await;
+impl File {
+    async fn write(self, writer: Result<Box<dyn FileWriter>>, batches: Receiver<RecordBatch>, mut upload: BufWriter) -> Uploaded {
+        let result = self.encode(writer, batches, &mut upload).await;
         Uploaded { path: self.path, upload, result }
     }
 
-    async fn encode(&self, mut batches: Receiver<RecordBatch>, upload: &mut BufWriter) -> Result<Summary> {
-        let mut writer = Writer::new(Arc::clone(&self.schema), self.options.clone()).map_err(|error| in_file(&self.path, error))?;
+    async fn encode(&self, writer: Result<Box<dyn FileWriter>>, mut batches: Receiver<RecordBatch>, upload: &mut BufWriter) -> Result<Written> {
+        let mut writer = writer?;
         let mut ready = Vec::new();
         while batches.recv_many(&mut ready, BATCHES_AT_ONCE).await > 0 {
             // The writer goes to the thread and comes back, so that a thread is taken only while there is something to encode:
@@ -214,8 +217,8 @@ impl FileWriter {
     async fn blocking<I: Send + 'static, T: Send + 'static>(
         &self,
         input: I,
-        writer: Writer,
-        work: impl FnOnce(I, Writer) -> crate::format::Result<T> + Send + 'static,
+        writer: Box<dyn FileWriter>,
+        work: impl FnOnce(I, Box<dyn FileWriter>) -> crate::format::Result<T> + Send + 'static,
     ) -> Result<T> {
         let elapsed = self.elapsed.clone();
         let task = SpawnedTask::spawn_blocking(move || {
@@ -227,7 +230,7 @@ impl FileWriter {
     }
 }
 
-fn push(batches: Vec<RecordBatch>, mut writer: Writer) -> crate::format::Result<(Writer, Vec<Bytes>)> {
+fn push(batches: Vec<RecordBatch>, mut writer: Box<dyn FileWriter>) -> crate::format::Result<(Box<dyn FileWriter>, Vec<Bytes>)> {
     for batch in &batches {
         writer.push(batch)?;
     }

@@ -1,4 +1,4 @@
-//! [`FermionSource`]: what the optimizer may ask of a scan of Fermion files, and the scan itself.
+//! [`FormatSource`]: what the optimizer may ask of a scan of files, and the scan itself.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,50 +23,44 @@ use datafusion::physical_plan::apply_expression_roots;
 use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet};
 use datafusion::physical_plan::{DisplayFormatType, SortOrderPushdownResult};
-use datafusion_datasource::file_groups::FileGroupPartitioner;
 use datafusion_datasource::morsel::Morselizer;
 use object_store::ObjectStore;
 
 use super::file::ScanContext;
-use super::morsel::FermionMorselizer;
-use super::options::FermionReadOptions;
+use super::kind::{Kind, Reading};
+use super::morsel::FileMorselizer;
 use super::prune::pruning_predicate;
 use super::{pushdown, sort};
-
-/// The name of the format: in `STORED AS`, as the extension of files, and in plans.
-pub(super) const NAME: &str = "fermion";
-
-/// Bytes of files from which on they are split.
-const SPLIT_MIN: usize = 1 << 20;
 
 /// The hidden column that `file_row_index()` becomes.
 const ROW_INDEX: &str = "__datafusion_file_row_index";
 
-/// A scan of Fermion files, before it is split into partitions.
+/// A scan of files of one format, before it is split into partitions.
 #[derive(Debug, Clone)]
-pub struct FermionSource {
+pub struct FormatSource {
+    kind: Kind,
     table: TableSchema,
     projection: ProjectionExprs,
     predicate: Option<Arc<dyn PhysicalExpr>>,
     batch_size: Option<usize>,
-    options: FermionReadOptions,
+    reading: Reading,
     caches: Option<Arc<CacheManager>>,
     /// Files and stripes are read in the order of this, as far as statistics say.
     sort_order: Option<LexOrdering>,
     metrics: ExecutionPlanMetricsSet,
 }
 
-impl FermionSource {
+impl FormatSource {
     /// A scan of all columns of a table.
-    pub fn new(table: impl Into<TableSchema>) -> Self {
-        let table = table.into();
+    pub(super) fn new(kind: Kind, table: TableSchema, reading: Reading) -> Self {
         let columns: Vec<usize> = (0..table.table_schema().fields().len()).collect();
         Self {
+            kind,
             projection: ProjectionExprs::from_indices(&columns, table.table_schema()),
             table,
             predicate: None,
             batch_size: None,
-            options: FermionReadOptions::default(),
+            reading,
             caches: None,
             sort_order: None,
             metrics: ExecutionPlanMetricsSet::new(),
@@ -75,8 +69,8 @@ impl FermionSource {
 
     /// Reads with these options.
     #[must_use]
-    pub fn with_options(mut self, options: FermionReadOptions) -> Self {
-        self.options = options;
+    pub(super) fn with_reading(mut self, reading: Reading) -> Self {
+        self.reading = reading;
         self
     }
 
@@ -85,11 +79,6 @@ impl FermionSource {
     pub fn with_caches(mut self, caches: Arc<CacheManager>) -> Self {
         self.caches = Some(caches);
         self
-    }
-
-    /// How files are read.
-    pub fn options(&self) -> &FermionReadOptions {
-        &self.options
     }
 
     /// Adds to the predicate by which zones are skipped.
@@ -114,10 +103,10 @@ impl FermionSource {
             write!(f, ", dynamic_rg_pruning=eligible")?;
         }
         // What is shown is made for the table's schema. What prunes a file is made for that file's.
-        if !self.options.pruning {
+        if !self.reading.pruning {
             return Ok(());
         }
-        let pruning = pruning_predicate(predicate, self.table.table_schema(), self.options.max_in_list_size, &Count::new());
+        let pruning = pruning_predicate(predicate, self.table.table_schema(), self.reading.max_in_list_size, &Count::new());
         if let Some(pruning) = pruning {
             let mut guarantees: Vec<String> = pruning.literal_guarantees().iter().map(ToString::to_string).collect();
             guarantees.sort();
@@ -127,9 +116,9 @@ impl FermionSource {
     }
 }
 
-impl FileSource for FermionSource {
+impl FileSource for FormatSource {
     fn create_file_opener(&self, _store: Arc<dyn ObjectStore>, _config: &FileScanConfig, _partition: usize) -> Result<Arc<dyn FileOpener>> {
-        internal_err!("FermionSource makes morsels and no openers")
+        internal_err!("FormatSource makes morsels and no openers")
     }
 
     fn create_morselizer(&self, store: Arc<dyn ObjectStore>, config: &FileScanConfig, partition: usize) -> Result<Box<dyn Morselizer>> {
@@ -137,19 +126,20 @@ impl FileSource for FermionSource {
             store,
             is_local: config.object_store_url == ObjectStoreUrl::local_filesystem(),
             caches: self.caches.clone(),
-            options: self.options.clone(),
+            kind: self.kind,
+            reading: self.reading.clone(),
             table: self.table.clone(),
             projection: self.projection.clone(),
             predicate: self.predicate.clone(),
             expr_adapter: config.expr_adapter_factory.clone(),
-            batch_rows: self.batch_size.ok_or_else(|| internal_datafusion_err!("FermionSource has no batch size"))?,
+            batch_rows: self.batch_size.ok_or_else(|| internal_datafusion_err!("FormatSource has no batch size"))?,
             limit: config.limit,
             // Where the rows' order is promised, they come in that of the file.
             sort_order: self.sort_order.clone().filter(|_| config.output_ordering.is_empty()),
             partition,
             metrics: self.metrics.clone(),
         };
-        Ok(Box::new(FermionMorselizer::new(context)))
+        Ok(Box::new(FileMorselizer::new(context)))
     }
 
     fn table_schema(&self) -> &TableSchema {
@@ -173,7 +163,7 @@ impl FileSource for FermionSource {
     }
 
     fn file_type(&self) -> &str {
-        NAME
+        self.kind.name
     }
 
     fn fmt_extra(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
@@ -199,29 +189,9 @@ impl FileSource for FermionSource {
         if kept.is_empty() {
             return Ok(result);
         }
-        let answer = |takes: bool| if takes && self.options.pushdown_filters { PushedDown::Yes } else { PushedDown::No };
+        let answer = |takes: bool| if takes && self.reading.pushdown_filters { PushedDown::Yes } else { PushedDown::No };
         let answers = takes.into_iter().map(answer).collect();
         Ok(FilterPushdownPropagation::with_parent_pushdown_result(answers).with_updated_node(Arc::new(self.with_filters(kept))))
-    }
-
-    /// Splits files that are far smaller than the engine would: they hold several times the rows of others of their size, and a stripe need not stay whole.
-    fn repartitioned(
-        &self,
-        target_partitions: usize,
-        repartition_file_min_size: usize,
-        output_ordering: Option<LexOrdering>,
-        config: &FileScanConfig,
-    ) -> Result<Option<FileScanConfig>> {
-        let groups = FileGroupPartitioner::new()
-            .with_target_partitions(target_partitions)
-            .with_repartition_file_min_size(repartition_file_min_size.min(SPLIT_MIN))
-            .with_preserve_order_within_groups(output_ordering.is_some())
-            .repartition_file_groups(&config.file_groups);
-        Ok(groups.map(|groups| {
-            let mut config = config.clone();
-            config.file_groups = groups;
-            config
-        }))
     }
 
     fn try_pushdown_sort(
@@ -261,7 +231,7 @@ impl FileSource for FermionSource {
     }
 }
 
-impl FermionSource {
+impl FormatSource {
     /// The hidden column of row numbers, added to the table's schema if it is not there. It is the only virtual column there is.
     fn row_index_column(&mut self) -> Column {
         let before = self.table.schema_without_virtual_columns().fields().len();

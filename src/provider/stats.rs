@@ -13,18 +13,18 @@ use super::cache::OpenFile;
 use super::io::ObjectReader;
 use super::schema::{ColumnFinder, is_read_as};
 use crate::format::Result as FormatResult;
-use crate::format::fermion::FileMeta;
+use crate::format::file::Metadata;
 
 /// Statistics of a file in terms of the table's columns (those in files, not those of partitions).
 pub(super) async fn statistics(reader: &ObjectReader, open: &OpenFile, table: &SchemaRef) -> Result<Statistics> {
-    if open.meta.metadata_is_eager() {
+    if open.meta.is_eager() {
         let columns: Vec<usize> = (0..open.meta.column_count()).collect();
         open.load_columns(reader, &columns).await?;
     }
-    from_metadata(&open.meta, table).map_err(|error| reader.fault(error))
+    from_metadata(open.meta.as_ref(), table).map_err(|error| reader.fault(error))
 }
 
-fn from_metadata(meta: &FileMeta, table: &Schema) -> FormatResult<Statistics> {
+fn from_metadata(meta: &dyn Metadata, table: &Schema) -> FormatResult<Statistics> {
     let rows = usize::try_from(meta.row_count()).unwrap_or(usize::MAX);
     let file = meta.schema()?;
     let mut finder = ColumnFinder::new(&file);
@@ -42,7 +42,7 @@ fn from_metadata(meta: &FileMeta, table: &Schema) -> FormatResult<Statistics> {
 }
 
 /// Statistics of a column that the file has; nothing is known if its metadata is not loaded.
-fn known_column(meta: &FileMeta, column: usize, file: &DataType, table: &DataType) -> FormatResult<ColumnStatistics> {
+fn known_column(meta: &dyn Metadata, column: usize, file: &DataType, table: &DataType) -> FormatResult<ColumnStatistics> {
     let mut statistics = ColumnStatistics::new_unknown();
     let Some(summary) = meta.column_summary(column)? else {
         return Ok(statistics);

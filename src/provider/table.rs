@@ -1,6 +1,7 @@
-//! [`FermionTable`]: files as a table, without SQL.
+//! Files as a table, without SQL.
 
 use std::borrow::Cow;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
@@ -14,21 +15,22 @@ use datafusion::logical_expr::{Expr, LogicalPlan, TableProviderFilterPushDown, T
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 
-use super::format::FermionFormat;
-use super::options::FermionOptions;
-use super::source::NAME;
+use super::format::FormatOf;
+use super::kind::TableFormat;
+use super::options::OptionsOf;
 
-/// A file, or all `.fermion` files of a directory, as a table.
+/// A file, or all files of a directory whose names end with the format's, as a table.
 #[derive(Debug, Clone)]
-pub struct FermionTable {
+pub struct TableOf<F: TableFormat> {
     listing: Arc<ListingTable>,
+    format: PhantomData<F>,
 }
 
-impl FermionTable {
+impl<F: TableFormat> TableOf<F> {
     /// Opens a file (`s3://bucket/x.fermion`, `dir/x.fermion`) or a directory (with a `/` at the end), with the options of the session.
     pub async fn open(context: &SessionContext, url: impl AsRef<str>) -> Result<Self> {
         let state = context.state();
-        let options = state.config_options().extensions.get::<FermionOptions>().cloned().unwrap_or_default();
+        let options = state.config_options().extensions.get::<OptionsOf<F>>().cloned().unwrap_or_default();
         Self::open_with_options(context, [url], options).await
     }
 
@@ -36,14 +38,14 @@ impl FermionTable {
     pub async fn open_with_options<S: AsRef<str>>(
         context: &SessionContext,
         urls: impl IntoIterator<Item = S>,
-        options: FermionOptions,
+        options: OptionsOf<F>,
     ) -> Result<Self> {
         let state = context.state();
         let urls = urls.into_iter().map(ListingTableUrl::parse).collect::<Result<Vec<_>>>()?;
-        let listing_options = ListingOptions::new(Arc::new(FermionFormat::new(options))).with_file_extension(extension(&urls));
+        let listing_options = ListingOptions::new(Arc::new(FormatOf::new(options))).with_file_extension(extension::<F>(&urls));
         let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(listing_options).infer_schema(&state).await?;
         let listing = ListingTable::try_new(config)?.with_cache(state.runtime_env().cache_manager.get_file_statistic_cache());
-        Ok(Self { listing: Arc::new(listing) })
+        Ok(Self { listing: Arc::new(listing), format: PhantomData })
     }
 
     /// The table as DataFusion's own kind.
@@ -53,13 +55,13 @@ impl FermionTable {
 }
 
 /// Directories may hold other files; a file that is named is read whatever its name ends with.
-fn extension(urls: &[ListingTableUrl]) -> String {
-    if urls.iter().all(ListingTableUrl::is_collection) { format!(".{NAME}") } else { String::new() }
+fn extension<F: TableFormat>(urls: &[ListingTableUrl]) -> String {
+    if urls.iter().all(ListingTableUrl::is_collection) { format!(".{}", F::NAME) } else { String::new() }
 }
 
 /// All of it is the listing table's.
 #[async_trait]
-impl TableProvider for FermionTable {
+impl<F: TableFormat> TableProvider for TableOf<F> {
     fn schema(&self) -> SchemaRef {
         self.listing.schema()
     }

@@ -4,6 +4,7 @@
 //!   compare two of them. A pruning metric `x` becomes `x.pruned` and `x.matched`; times are left out.
 //! - `FILES 'directory'` lists how many files of which extension each directory below it holds; writers choose names at random.
 //! - `TRUNCATE FILE 'path' TO 100` and `FLIP BYTE 100 OF 'path'` damage a file. A negative number counts from the end.
+//! - `BEGINNING AND END OF 'path'` tells the magics of an Alkaid or Arrow file, or that it is a stream.
 //! - `FOOTER BYTE 68 OF 'path' IS 2` changes a byte of a Fermion file's footer and makes its CRC right again: what another writer may have meant.
 
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ use crate::format::{Kind, kinds};
 pub(crate) enum Command<'a> {
     Measure { table: &'a str, query: &'a str },
     Files { directory: &'a str },
+    Ends { path: &'a str },
     Truncate { path: &'a str, length: i64 },
     Flip { path: &'a str, position: i64 },
     Footer { path: &'a str, position: usize, value: u8 },
@@ -45,6 +47,9 @@ impl<'a> Command<'a> {
         if let Some(directory) = command.strip_prefix("FILES ") {
             return Ok(Some(Self::Files { directory: unquote(directory) }));
         }
+        if let Some(path) = command.strip_prefix("BEGINNING AND END OF ") {
+            return Ok(Some(Self::Ends { path: unquote(path) }));
+        }
         if let Some((path, length)) = command.strip_prefix("TRUNCATE FILE ").and_then(|rest| rest.split_once(" TO ")) {
             return Ok(Some(Self::Truncate { path: unquote(path), length: number(length)? }));
         }
@@ -63,6 +68,7 @@ impl<'a> Command<'a> {
         match self {
             Self::Measure { table, query } => measure(context, table, query).await?,
             Self::Files { directory } => return files(Path::new(directory)),
+            Self::Ends { path } => return ends(&fs::read(path)?),
             Self::Truncate { path, length } => {
                 let mut bytes = fs::read(path)?;
                 bytes.truncate(position(&bytes, length)?);
@@ -144,6 +150,14 @@ fn add_scan_metrics(plan: &dyn ExecutionPlan, totals: &mut BTreeMap<String, usiz
     for child in children {
         add_scan_metrics(child.as_ref(), totals);
     }
+}
+
+/// Whose magic the bytes begin with, and end with.
+fn ends(bytes: &[u8]) -> Result<DBOutput<Kind>> {
+    let magic = |found: fn(&[u8], &[u8]) -> bool| ["ALKAID1", "ARROW1"].into_iter().find(|magic| found(bytes, magic.as_bytes())).unwrap_or("stream");
+    let row = vec![magic(<[u8]>::starts_with).to_owned(), magic(<[u8]>::ends_with).to_owned()];
+    let types = [DataType::Utf8, DataType::Utf8].map(|data_type| Field::new("", data_type, false));
+    Ok(DBOutput::Rows { types: kinds(&Schema::new(types.to_vec())), rows: vec![row] })
 }
 
 fn files(directory: &Path) -> Result<DBOutput<Kind>> {

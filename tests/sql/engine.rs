@@ -17,29 +17,40 @@ use crate::format::{Kind, kinds, text_rows};
 pub(crate) enum Format {
     Parquet,
     Fermion,
+    Alkaid,
+    /// Arrow's stream form, by its word.
+    Arrows,
 }
 
 impl Format {
+    pub(crate) const ALL: [Self; 4] = [Self::Parquet, Self::Fermion, Self::Alkaid, Self::Arrows];
+
     /// The word after `STORED AS`.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Parquet => "PARQUET",
             Self::Fermion => "FERMION",
+            Self::Alkaid => "ALKAID",
+            Self::Arrows => "ARROWS",
         }
     }
 
-    fn extension(self) -> &'static str {
+    pub(crate) fn extension(self) -> &'static str {
         match self {
             Self::Parquet => "parquet",
             Self::Fermion => "fermion",
+            Self::Alkaid => "alkaid",
+            Self::Arrows => "arrows",
         }
     }
 
-    /// Options of a writer that make even a small file have several row groups or stripes of several pages.
+    /// Options of a writer that make even a small file have several row groups, stripes of several pages, or record batches.
     fn small(self) -> &'static str {
         match self {
             Self::Parquet => "'format.max_row_group_size' '1000', 'format.data_page_row_count_limit' '100', 'format.write_batch_size' '100'",
             Self::Fermion => "'fermion.stripe_rows' '1000', 'fermion.page_rows' '100'",
+            Self::Alkaid => "'format.batch_rows' '100'",
+            Self::Arrows => "'format.batch_rows' '100', 'format.compression' 'zstd'",
         }
     }
 }

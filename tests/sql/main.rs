@@ -1,11 +1,11 @@
 //! The SQL tests: every `.slt` file here is one test.
 //!
 //! Files in `shared/` run once per format, each time in a fresh directory, against the same expected rows: that is how Parquet's answers
-//! become the expectation for Fermion's. Files in `fermion/` say things that only Fermion can do. In SQL text, `${FORMAT}` is the word after
+//! become the expectation for the others. Files in `fermion/` and `alkaid/` say things that only that format can do. In SQL text, `${FORMAT}` is the word after
 //! `STORED AS`, `${EXT}` the file extension, `${DIR}` the directory and `${SMALL}` options for small pages; [`commands`] lists the few statements that are not SQL.
 //!
 //! `cargo test --test sql -- joins` runs the files whose names contain `joins`; `cargo test --test sql -- --complete joins` rewrites their
-//! expected results: those of shared files from Parquet's answers, never from Fermion's.
+//! expected results: those of shared files from Parquet's answers, never from our own formats'.
 
 mod commands;
 mod engine;
@@ -51,12 +51,12 @@ fn cases() -> io::Result<Vec<Case>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sql");
     let mut cases = Vec::new();
     for path in slt_files(&root.join("shared"))? {
-        for format in [Format::Parquet, Format::Fermion] {
-            cases.push(Case { path: path.clone(), format, shared: true });
-        }
+        cases.extend(Format::ALL.map(|format| Case { path: path.clone(), format, shared: true }));
     }
-    let own = slt_files(&root.join("fermion"))?;
-    cases.extend(own.into_iter().map(|path| Case { path, format: Format::Fermion, shared: false }));
+    for format in [Format::Fermion, Format::Alkaid] {
+        let own = slt_files(&root.join(format.extension()))?;
+        cases.extend(own.into_iter().map(|path| Case { path, format, shared: false }));
+    }
     Ok(cases)
 }
 
@@ -70,7 +70,7 @@ fn slt_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
 impl Case {
     fn name(&self) -> String {
         let stem = self.path.file_stem().unwrap_or_default().to_string_lossy();
-        let directory = if self.shared { "shared" } else { "fermion" };
+        let directory = if self.shared { "shared" } else { self.format.extension() };
         format!("{directory}/{stem} [{}]", self.format.word())
     }
 

@@ -74,11 +74,6 @@ impl BatchMeta {
         Ok(Self { kind, rows, codec, union_bitmaps, body: body_start..end, metadata })
     }
 
-    /// Bytes in memory.
-    pub(crate) fn memory_size(&self) -> usize {
-        size_of::<Self>() + self.metadata.len()
-    }
-
     /// The message's own metadata.
     pub(crate) fn custom_metadata(&self) -> Result<HashMap<String, String>> {
         Ok(flat::key_values(flat::message(&self.metadata)?.custom_metadata()).collect())

@@ -77,9 +77,11 @@ impl Messages {
         self.loaded.get(index)?.get()
     }
 
+    /// Bytes in memory, once all are loaded.
     fn memory_size(&self) -> usize {
-        let loaded: usize = self.loaded.iter().filter_map(OnceLock::get).map(BatchMeta::memory_size).sum();
-        loaded + self.blocks.len() * (size_of::<Block>() + size_of::<OnceLock<BatchMeta>>())
+        let metadata: u64 = self.blocks.iter().map(|block| block.metadata_length).sum();
+        let metadata = usize::try_from(metadata).unwrap_or(usize::MAX);
+        metadata.saturating_add(self.blocks.len() * (size_of::<Block>() + size_of::<OnceLock<BatchMeta>>()))
     }
 }
 
@@ -168,6 +170,18 @@ impl FileMeta {
         &self.spans
     }
 
+    /// The record batches that begin in a range of the file, or all, without those that have no rows; and which rows of the file theirs are.
+    pub fn parts(&self, range: Option<&Range<u64>>) -> Vec<(usize, Range<u64>)> {
+        let mut end = 0;
+        let batches = self.spans.iter().enumerate().map(|(index, span)| {
+            let start = end;
+            end += span.rows;
+            (index, span.offset, start..end)
+        });
+        let wanted = |offset: u64| range.is_none_or(|range| range.contains(&offset));
+        batches.filter(|(_, offset, rows)| !rows.is_empty() && wanted(*offset)).map(|(index, _, rows)| (index, rows)).collect()
+    }
+
     /// Whether it is a file or a stream.
     pub fn form(&self) -> Form {
         self.form
@@ -198,12 +212,13 @@ impl FileMeta {
         self.zones.is_some()
     }
 
-    /// Bytes in memory.
+    /// Bytes in memory, once the metadata of all batches is loaded.
     pub fn memory_size(&self) -> usize {
         let fields: usize = self.schema.arrow.fields().iter().map(|field| field.size()).sum();
         let zones = self.zones.as_ref().map_or(0, ZoneMap::memory_size);
         // A field is there as Arrow knows it and as its shape.
-        size_of::<Self>() + 2 * fields + self.batches.memory_size() + self.dictionaries.memory_size() + self.spans.len() * size_of::<Span>() + zones
+        let known = size_of::<Self>() + 2 * fields + self.spans.len() * size_of::<Span>() + zones;
+        known.saturating_add(self.batches.memory_size()).saturating_add(self.dictionaries.memory_size())
     }
 
     /// What is known about a column over the whole file.

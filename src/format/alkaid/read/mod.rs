@@ -2,6 +2,7 @@
 
 mod column;
 mod dictionaries;
+mod file;
 mod messages;
 mod meta;
 mod morsel;

@@ -56,9 +56,7 @@ impl AlkaidScan {
                 return Err(Error::invalid_argument(message).in_column(field.name()));
             }
         }
-        let wanted = |offset: u64| request.range.as_ref().is_none_or(|range| range.contains(&offset));
-        let batches = meta.spans().iter().enumerate().filter(|(_, span)| span.rows > 0 && wanted(span.offset));
-        let batches = batches.map(|(index, _)| index).collect();
+        let batches = meta.parts(request.range.as_ref()).into_iter().map(|(index, _)| index).collect();
         Ok(Self { meta, request, batches, dictionaries: HashMap::new(), state: State::Begin })
     }
 

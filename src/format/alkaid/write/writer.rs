@@ -16,6 +16,7 @@ use crate::format::alkaid::read::Form;
 use crate::format::alkaid::schema::SchemaWriter;
 use crate::format::alkaid::zones::{Zone, rows_entry, zone_of, zones_entry};
 use crate::format::error::{Error, Result};
+use crate::format::file::{FileWriter, Written};
 use crate::format::parallel::in_parallel;
 use crate::format::pending::Pending;
 
@@ -226,6 +227,25 @@ struct Owned(Buffer);
 impl AsRef<[u8]> for Owned {
     fn as_ref(&self) -> &[u8] {
         &self.0
+    }
+}
+
+impl FileWriter for Writer {
+    fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        Self::push(self, batch)
+    }
+
+    fn take_bytes(&mut self) -> Vec<Bytes> {
+        Self::take_bytes(self)
+    }
+
+    fn buffered_bytes(&self) -> usize {
+        Self::buffered_bytes(self)
+    }
+
+    fn finish(self: Box<Self>) -> Result<(Vec<Bytes>, Written)> {
+        let (bytes, Summary { rows, bytes: length, .. }) = Self::finish(*self)?;
+        Ok((bytes, Written { rows, bytes: length }))
     }
 }
 

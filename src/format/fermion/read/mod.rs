@@ -2,6 +2,7 @@
 
 mod column;
 mod columns;
+mod file;
 mod meta;
 mod morsel;
 mod open;

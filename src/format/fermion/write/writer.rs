@@ -13,6 +13,7 @@ use super::tail::write_tail;
 use crate::format::error::{Error, Result};
 use crate::format::fermion::footer::MAGIC;
 use crate::format::fermion::stripes::Stripe;
+use crate::format::file::{FileWriter, Written};
 use crate::format::parallel::in_parallel;
 use crate::format::pending::Pending;
 
@@ -164,6 +165,25 @@ impl Writer {
         self.stripes.push(Stripe { offset, length: self.position - offset, rows });
         self.stripe_rows = 0;
         Ok(())
+    }
+}
+
+impl FileWriter for Writer {
+    fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        Self::push(self, batch)
+    }
+
+    fn take_bytes(&mut self) -> Vec<Bytes> {
+        Self::take_bytes(self)
+    }
+
+    fn buffered_bytes(&self) -> usize {
+        Self::buffered_bytes(self)
+    }
+
+    fn finish(self: Box<Self>) -> Result<(Vec<Bytes>, Written)> {
+        let (bytes, Summary { rows, bytes: length, .. }) = Self::finish(*self)?;
+        Ok((bytes, Written { rows, bytes: length }))
     }
 }
 

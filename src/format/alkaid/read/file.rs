@@ -1,0 +1,59 @@
+//! An Alkaid file or stream as a file of any format.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+
+use super::meta::FileMeta;
+use super::scan::AlkaidScan;
+use crate::format::error::Result;
+use crate::format::file::Metadata;
+use crate::format::scan::{ColumnSummary, Load, Scan, ScanRequest};
+
+impl Metadata for FileMeta {
+    fn schema(&self) -> Result<SchemaRef> {
+        Ok(self.schema())
+    }
+
+    fn column_count(&self) -> usize {
+        self.column_count()
+    }
+
+    fn row_count(&self) -> u64 {
+        self.row_count()
+    }
+
+    fn rows(&self, range: Option<&Range<u64>>) -> Vec<Range<u64>> {
+        self.parts(range).into_iter().map(|(_, rows)| rows).collect()
+    }
+
+    fn ordering(&self) -> Option<&str> {
+        None
+    }
+
+    fn memory_size(&self) -> usize {
+        self.memory_size()
+    }
+
+    fn column_summary(&self, column: usize) -> Result<Option<ColumnSummary>> {
+        self.column_summary(column).map(Some)
+    }
+
+    /// The zone map comes with the footer. What else there is, is loaded by scans, for the batches that they read.
+    fn is_eager(&self) -> bool {
+        true
+    }
+
+    fn is_loaded(&self, _column: usize) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn load(self: Arc<Self>, _columns: &[usize]) -> Box<dyn Load<Output = ()> + Send> {
+        Box::new(self.load_messages(&[], false))
+    }
+
+    fn scan(self: Arc<Self>, request: ScanRequest) -> Result<Box<dyn Scan>> {
+        Ok(Box::new(AlkaidScan::new(self, request)?))
+    }
+}

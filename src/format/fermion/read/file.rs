@@ -1,0 +1,59 @@
+//! A Fermion file as a file of any format.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+
+use super::meta::FileMeta;
+use super::parts::Part;
+use super::scan::FermionScan;
+use crate::format::error::Result;
+use crate::format::file::Metadata;
+use crate::format::scan::{ColumnSummary, Load, Scan, ScanRequest};
+
+impl Metadata for FileMeta {
+    fn schema(&self) -> Result<SchemaRef> {
+        self.schema()
+    }
+
+    fn column_count(&self) -> usize {
+        self.column_count()
+    }
+
+    fn row_count(&self) -> u64 {
+        self.row_count()
+    }
+
+    fn rows(&self, range: Option<&Range<u64>>) -> Vec<Range<u64>> {
+        self.parts(range).iter().map(Part::file_rows).collect()
+    }
+
+    fn ordering(&self) -> Option<&str> {
+        self.ordering()
+    }
+
+    fn memory_size(&self) -> usize {
+        self.memory_size()
+    }
+
+    fn column_summary(&self, column: usize) -> Result<Option<ColumnSummary>> {
+        self.column_summary(column)
+    }
+
+    fn is_eager(&self) -> bool {
+        self.metadata_is_eager()
+    }
+
+    fn is_loaded(&self, column: usize) -> Result<bool> {
+        Ok(self.column(column)?.is_some())
+    }
+
+    fn load(self: Arc<Self>, columns: &[usize]) -> Box<dyn Load<Output = ()> + Send> {
+        Box::new(self.load_columns(columns))
+    }
+
+    fn scan(self: Arc<Self>, request: ScanRequest) -> Result<Box<dyn Scan>> {
+        Ok(Box::new(FermionScan::new(self, request)?))
+    }
+}

@@ -1,0 +1,240 @@
+//! Fermion as a format of tables, and its options.
+
+use arrow::datatypes::SchemaRef;
+
+use super::format::{FactoryOf, FormatOf};
+use super::kind::{Reading, TableFormat, Writing};
+use super::options::{OptionEntry, OptionsOf, entry, parse};
+use super::sink::SinkOf;
+use super::table::TableOf;
+use crate::format::Result as FormatResult;
+use crate::format::codec::Compression;
+use crate::format::fermion::{Open, OpenOptions, Writer, WriterOptions};
+use crate::format::file::{FileWriter, Opening, opening};
+
+/// The Fermion format.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Fermion;
+
+/// How Fermion tables are read and written.
+pub type FermionOptions = OptionsOf<Fermion>;
+/// The Fermion format with the options of one table or statement.
+pub type FermionFormat = FormatOf<Fermion>;
+/// Makes [`FermionFormat`]s for statements.
+pub type FermionFormatFactory = FactoryOf<Fermion>;
+/// Writes Fermion files for `COPY` and `INSERT`.
+pub type FermionSink = SinkOf<Fermion>;
+/// A file, or all `.fermion` files of a directory, as a table.
+pub type FermionTable = TableOf<Fermion>;
+
+/// What ZSTD level `none` is called in SQL.
+const NO_ZSTD: &str = "none";
+
+impl TableFormat for Fermion {
+    const NAME: &'static str = "fermion";
+    const TITLE: &'static str = "Fermion";
+    const EXTENSIONS: &'static [&'static str] = &[Self::NAME];
+    type ReadOptions = FermionReadOptions;
+    type WriteOptions = FermionWriteOptions;
+
+    fn entries() -> &'static [OptionEntry<Self>] {
+        &ENTRIES
+    }
+
+    fn validate(options: &OptionsOf<Self>) -> FormatResult<()> {
+        options.write.writer_options(1, None).validate()
+    }
+
+    fn reading(options: &FermionReadOptions) -> Reading {
+        let FermionReadOptions {
+            metadata_size_hint,
+            eager_load_threshold,
+            force_view_types,
+            coalesce_gap,
+            pruning,
+            pushdown_filters,
+            max_in_list_size,
+        } = *options;
+        Reading { metadata_size_hint, eager_load_threshold, force_view_types, coalesce_gap, pruning, pushdown_filters, max_in_list_size }
+    }
+
+    fn open(file_length: u64, reading: &Reading) -> FormatResult<Opening> {
+        let options = OpenOptions { prefetch: reading.metadata_size_hint, eager_load_threshold: reading.eager_load_threshold };
+        Ok(opening(Open::new(file_length, &options)?))
+    }
+
+    fn writer(schema: SchemaRef, options: &FermionWriteOptions, writing: &Writing<'_>) -> FormatResult<Box<dyn FileWriter>> {
+        let options = options.writer_options(writing.threads, writing.ordering.map(str::to_owned));
+        Ok(Box::new(Writer::new(schema, options)?))
+    }
+}
+
+/// How files are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FermionReadOptions {
+    /// Bytes at the end of a file that are fetched to open it.
+    pub metadata_size_hint: u64,
+    /// Metadata up to this size is read as a whole when a file is opened.
+    pub eager_load_threshold: u64,
+    /// Read strings and binaries as views: `Utf8View`, `BinaryView`.
+    pub force_view_types: bool,
+    /// Ranges of a file with at most this many bytes between them are fetched as one.
+    pub coalesce_gap: u64,
+    /// Skip files, stripes and pages by their statistics.
+    pub pruning: bool,
+    /// Evaluate filters while decoding, so that the other columns are only decoded where rows are left.
+    pub pushdown_filters: bool,
+    /// Longest `IN` list that is compared with statistics.
+    pub max_in_list_size: usize,
+}
+
+/// How files are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FermionWriteOptions {
+    /// Rows of a page, at most.
+    pub page_rows: usize,
+    /// Raw bytes of a page, about.
+    pub page_bytes: usize,
+    /// Rows of a stripe, at most.
+    pub stripe_rows: usize,
+    /// Encoded bytes of a stripe, about.
+    pub stripe_bytes: usize,
+    /// Bytes of rows that may wait to be encoded.
+    pub buffer_bytes: usize,
+    /// What files are meant to be best at.
+    pub compression: Compression,
+    /// Level of ZSTD on top of the encodings where it pays; `None` is never.
+    pub zstd_level: Option<i32>,
+    /// Write checksums.
+    pub checksums: bool,
+    /// Write statistics.
+    pub statistics: bool,
+    /// Threads that encode the columns of a file; 0 is the session's `target_partitions`.
+    pub threads: usize,
+}
+
+impl Default for FermionReadOptions {
+    fn default() -> Self {
+        Self {
+            metadata_size_hint: 512 << 10,
+            eager_load_threshold: 8 << 20,
+            force_view_types: true,
+            coalesce_gap: 64 << 10,
+            pruning: true,
+            pushdown_filters: true,
+            max_in_list_size: 150,
+        }
+    }
+}
+
+impl Default for FermionWriteOptions {
+    fn default() -> Self {
+        let WriterOptions { page_bytes, page_rows, stripe_rows, stripe_bytes, buffer_bytes, compression, zstd_level, checksums, statistics, .. } =
+            WriterOptions::default();
+        Self { page_rows, page_bytes, stripe_rows, stripe_bytes, buffer_bytes, compression, zstd_level, checksums, statistics, threads: 0 }
+    }
+}
+
+impl FermionWriteOptions {
+    /// The options of the format's writer.
+    fn writer_options(&self, target_partitions: usize, ordering: Option<String>) -> WriterOptions {
+        let Self { page_rows, page_bytes, stripe_rows, stripe_bytes, buffer_bytes, compression, zstd_level, checksums, statistics, threads } =
+            self.clone();
+        let threads = if threads == 0 { target_partitions.max(1) } else { threads };
+        WriterOptions {
+            page_bytes,
+            page_rows,
+            stripe_rows,
+            stripe_bytes,
+            buffer_bytes,
+            compression,
+            zstd_level,
+            checksums,
+            statistics,
+            threads,
+            ordering,
+        }
+    }
+}
+
+static ENTRIES: [OptionEntry<Fermion>; 17] = [
+    entry!(Fermion, "buffer_bytes", write.buffer_bytes, "(writing) Bytes of rows that may wait to be encoded"),
+    entry!(Fermion, "checksums", write.checksums, "(writing) Write checksums of pages and metadata"),
+    entry!(Fermion, "coalesce_gap", read.coalesce_gap, "(reading) Ranges with at most this many bytes between them are fetched as one"),
+    OptionEntry {
+        name: "compression",
+        description: "(writing) What files are best at: fast, balanced or small; sets zstd_level to 1, 3 or 9",
+        get: |options| options.write.compression.to_string(),
+        set: |options, value| {
+            options.write.compression = parse::<Fermion, _>("compression", value)?;
+            options.write.zstd_level = options.write.compression.zstd_level();
+            Ok(())
+        },
+    },
+    entry!(
+        Fermion,
+        "eager_load_threshold",
+        read.eager_load_threshold,
+        "(reading) Metadata up to this many bytes is read as a whole when a file is opened"
+    ),
+    entry!(Fermion, "force_view_types", read.force_view_types, "(reading) Read strings and binaries as Utf8View and BinaryView"),
+    entry!(Fermion, "max_in_list_size", read.max_in_list_size, "(reading) Longest IN list that is compared with statistics"),
+    entry!(Fermion, "metadata_size_hint", read.metadata_size_hint, "(reading) Bytes at the end of a file that are fetched to open it"),
+    entry!(Fermion, "page_bytes", write.page_bytes, "(writing) Raw bytes of a page, about"),
+    entry!(Fermion, "page_rows", write.page_rows, "(writing) Rows of a page, at most"),
+    entry!(Fermion, "pruning", read.pruning, "(reading) Skip files, stripes and pages by their statistics"),
+    entry!(
+        Fermion,
+        "pushdown_filters",
+        read.pushdown_filters,
+        "(reading) Evaluate filters while decoding, and decode other columns only where rows are left"
+    ),
+    entry!(Fermion, "statistics", write.statistics, "(writing) Write statistics of pages and stripes"),
+    entry!(Fermion, "stripe_bytes", write.stripe_bytes, "(writing) Encoded bytes of a stripe, about"),
+    entry!(Fermion, "stripe_rows", write.stripe_rows, "(writing) Rows of a stripe, at most"),
+    entry!(Fermion, "threads", write.threads, "(writing) Threads that encode the columns of a file; 0 is datafusion.execution.target_partitions"),
+    OptionEntry {
+        name: "zstd_level",
+        description: "(writing) Level of ZSTD on top of the encodings where it pays, or none",
+        get: |options| options.write.zstd_level.map_or_else(|| NO_ZSTD.to_owned(), |level| level.to_string()),
+        set: |options, value| {
+            options.write.zstd_level =
+                if value.trim().eq_ignore_ascii_case(NO_ZSTD) { None } else { Some(parse::<Fermion, _>("zstd_level", value)?) };
+            Ok(())
+        },
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use datafusion::error::Result;
+
+    use super::*;
+
+    fn altered(entries: &[(&str, &str)]) -> Result<FermionOptions> {
+        let mut options = FermionOptions::default();
+        options.alter(&entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect())?;
+        Ok(options)
+    }
+
+    #[test]
+    fn compression_brings_a_level_of_zstd_unless_the_statement_has_its_own() {
+        let level = |entries: &[(&str, &str)]| altered(entries).unwrap().write.zstd_level;
+        assert_eq!(["fast", "Balanced", "SMALL"].map(|name| level(&[("compression", name)])), [Some(1), Some(3), Some(9)]);
+        assert_eq!(level(&[("zstd_level", "5"), ("compression", "small")]), Some(5));
+        let error = altered(&[("compression", "zstd")]).unwrap_err().to_string();
+        assert!(error.ends_with("fermion.compression cannot be \"zstd\": it is one of fast, balanced, small"), "{error}");
+    }
+
+    #[test]
+    fn zstd_level_is_a_number_or_none() {
+        assert_eq!(altered(&[("zstd_level", "NONE")]).unwrap().write.zstd_level, None);
+        assert_eq!(altered(&[("zstd_level", "19")]).unwrap().write.zstd_level, Some(19));
+    }
+
+    #[test]
+    fn no_threads_means_the_sessions() {
+        assert_eq!(FermionWriteOptions::default().writer_options(4, None).threads, 4);
+        assert_eq!(FermionWriteOptions { threads: 2, ..Default::default() }.writer_options(4, None).threads, 2);
+    }
+}
