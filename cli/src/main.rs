@@ -23,7 +23,7 @@ use crate::shell::ShellArgs;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// SQL on Fermion, Parquet, CSV, JSON and Arrow files.
+/// SQL on Fermion, Alkaid, Arrow, Parquet, CSV and JSON files.
 ///
 /// Without a sub-command: a SQL shell. Tables are made with CREATE EXTERNAL TABLE … STORED AS FERMION, or a file is queried in place: SELECT * FROM 'file.fermion'.
 #[derive(Debug, Parser)]
@@ -37,7 +37,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Convert files between Parquet, CSV, JSON (one object per line), Arrow IPC and Fermion
+    /// Convert files between Parquet, CSV, JSON (one object per line), Arrow IPC, Alkaid IPC and Fermion
     ///
     /// A directory stands for all files of one format below it, in its subfolders, too; names that begin with a dot or an underscore are left
     /// out. Into a directory each becomes a file of its own. Into one file they are joined in the order of their paths: columns are matched by
@@ -45,7 +45,7 @@ enum Action {
     ///
     /// Nothing is written until everything is: a conversion that fails leaves the outputs as they were.
     ///
-    /// Parquet, Arrow and Fermion keep types. CSV and JSON are text, and their readers guess: digits are a number ('007' is 7), decimals and
+    /// Parquet, Arrow, Alkaid and Fermion keep types. CSV and JSON are text, and their readers guess: digits are a number ('007' is 7), decimals and
     /// large unsigned numbers are not what they were, binary is text of hexadecimal digits. In CSV an empty text is a null, and what is nested
     /// is refused. In JSON NaN and infinities become null (with a warning), and nulls are left out.
     Convert(ConvertArgs),

@@ -17,8 +17,11 @@ pub(crate) enum Format {
     /// One JSON object per line
     #[value(alias = "ndjson", alias = "jsonl")]
     Json,
-    /// Arrow IPC, the file format
+    /// Arrow IPC, files and streams
     Arrow,
+    /// Alkaid IPC, files and streams
+    #[value(alias = "ipc")]
+    Alkaid,
     /// Fermion
     Fermion,
 }
@@ -31,6 +34,7 @@ impl Format {
             Self::Csv => "csv",
             Self::Json => "json",
             Self::Arrow => "arrow",
+            Self::Alkaid => "alkaid",
             Self::Fermion => "fermion",
         }
     }
@@ -41,6 +45,7 @@ impl Format {
             "csv" | "tsv" => Self::Csv,
             "json" | "ndjson" | "jsonl" => Self::Json,
             "arrow" | "arrows" | "feather" => Self::Arrow,
+            "alkaid" | "ipc" | "ipcs" => Self::Alkaid,
             "fermion" => Self::Fermion,
             _ => return None,
         })
@@ -66,6 +71,7 @@ pub(crate) struct Name {
     /// The format, where an extension tells it.
     pub(crate) format: Option<Format>,
     delimiter: Option<char>,
+    is_stream: bool,
     compression: Option<&'static str>,
 }
 
@@ -89,9 +95,10 @@ impl Name {
             && let Some(format) = Format::of_extension(&extension)
         {
             let delimiter = (extension == "tsv").then_some('\t');
-            return Self { stem: stem.into(), format: Some(format), delimiter, compression: None };
+            let is_stream = matches!(extension.as_str(), "arrows" | "ipcs");
+            return Self { stem: stem.into(), format: Some(format), delimiter, is_stream, compression: None };
         }
-        Self { stem: name.into(), format: None, delimiter: None, compression: None }
+        Self { stem: name.into(), format: None, delimiter: None, is_stream: false, compression: None }
     }
 
     /// What the name implies for a reader or writer of `format`.
@@ -101,6 +108,9 @@ impl Name {
             && let Some(delimiter) = self.delimiter
         {
             options.insert("format.delimiter".into(), delimiter.into());
+        }
+        if self.is_stream && matches!(format, Format::Arrow | Format::Alkaid) {
+            options.insert("format.form".into(), "stream".into());
         }
         if format.is_text()
             && let Some(compression) = self.compression
@@ -142,10 +152,11 @@ mod tests {
 
     #[test]
     fn the_last_extension_tells_the_format() {
-        let formats: Vec<_> =
-            ["d/a.parquet", "a.CSV", "a.b.ndjson", "a.feather", "a.fermion", "a.txt", "a", ".csv", "a.parquet.gz"].map(|n| name(n).format).into();
-        use Format::{Arrow, Csv, Fermion, Json, Parquet};
-        assert_eq!(formats, [Some(Parquet), Some(Csv), Some(Json), Some(Arrow), Some(Fermion), None, None, None, None]);
+        let formats: Vec<_> = ["d/a.parquet", "a.CSV", "a.b.ndjson", "a.feather", "a.ipcs", "a.fermion", "a.txt", "a", ".csv", "a.parquet.gz"]
+            .map(|n| name(n).format)
+            .into();
+        use Format::{Alkaid, Arrow, Csv, Fermion, Json, Parquet};
+        assert_eq!(formats, [Some(Parquet), Some(Csv), Some(Json), Some(Arrow), Some(Alkaid), Some(Fermion), None, None, None, None]);
     }
 
     #[test]

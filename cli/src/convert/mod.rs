@@ -182,7 +182,7 @@ fn read_options(from: Format, job: &Job, args: &ConvertArgs) -> Options {
         // DataFusion looks at 1,000 rows, and fails later on whatever does not fit what it saw.
         Format::Csv | Format::Json => drop(options.insert("format.schema_infer_max_rec".into(), "100000".into())),
         Format::Fermion => drop(options.insert("format.force_view_types".into(), "false".into())),
-        Format::Arrow => {}
+        Format::Arrow | Format::Alkaid => {}
     }
     options.extend(job.read_options.clone());
     options.extend(args.read_options.iter().cloned());

@@ -169,13 +169,6 @@ fn choose(files: Vec<PathBuf>, request: &Request<'_>) -> Result<(Format, Vec<Pat
 
 /// The format to write: as told, else as the name tells, else Fermion where a directory is to be filled.
 fn target(request: &Request<'_>, from: Format, into_directory: bool) -> Result<Format> {
-    let is_stream = request.output.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("arrows"));
-    if is_stream && !into_directory {
-        return Err(Error::failed(format!(
-            "'{}' would be an Arrow stream, and only Arrow files can be written: name it .arrow",
-            request.output.display()
-        )));
-    }
     let by_name = if into_directory { None } else { Name::of(request.output).format };
     let default = (into_directory && from != Format::Fermion).then_some(Format::Fermion);
     let unknown = || Error::failed(format!("the name '{}' does not tell its format: name it with --to", request.output.display()));
@@ -329,6 +322,5 @@ mod tests {
         assert_eq!(refusal("a.csv", "x"), "the name '~/x' does not tell its format: name it with --to");
         assert_eq!(refusal("a.csv", "there.fermion"), "'~/there.fermion' exists: pass --overwrite to replace it");
         assert_eq!(refusal("a.csv", "none/x.csv"), "there is no directory for '~/none/x.csv'");
-        assert_eq!(refusal("a.csv", "x.arrows"), "'~/x.arrows' would be an Arrow stream, and only Arrow files can be written: name it .arrow");
     }
 }

@@ -42,7 +42,7 @@ pub(super) async fn infer(
     let all = match kind {
         Format::Csv => merge(&files, widen::csv)?,
         Format::Json => merge(&files, widen::json)?,
-        Format::Parquet | Format::Arrow | Format::Fermion => merge(&files, widen::exactly)?,
+        Format::Parquet | Format::Arrow | Format::Alkaid | Format::Fermion => merge(&files, widen::exactly)?,
     };
     if matches!(kind, Format::Csv | Format::Json) {
         // Text is read as what it will be: a number that turns out to be text elsewhere would not be the text that it was.

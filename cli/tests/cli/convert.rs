@@ -176,7 +176,7 @@ fn what_json_cannot_hold_is_not_lost_in_silence() {
 }
 
 #[test]
-fn arrow_streams_are_read_and_not_written() {
+fn arrow_and_alkaid_are_read_and_written_as_files_and_as_streams() {
     let bench = Bench::new();
     let column: arrow::array::ArrayRef = std::sync::Arc::new(arrow::array::Int64Array::from(vec![1, 2]));
     let batch = arrow::array::RecordBatch::try_from_iter([("x", column)]).unwrap();
@@ -185,8 +185,18 @@ fn arrow_streams_are_read_and_not_written() {
     writer.finish().unwrap();
     bench.ok(&["convert", "-q", "a.arrows", "b.csv"]);
     assert_eq!(fs::read_to_string(bench.path("b.csv")).unwrap(), "x\n1\n2\n");
-    let line = bench.fails(&["convert", "b.csv", "c.arrows"]);
-    assert_eq!(line, "'c.arrows' would be an Arrow stream, and only Arrow files can be written: name it .arrow");
+    for (name, magic) in
+        [("c.arrow", "ARROW1"), ("c.feather", "ARROW1"), ("c.arrows", ""), ("c.ipc", "ALKAID1"), ("c.alkaid", "ALKAID1"), ("c.ipcs", "")]
+    {
+        bench.ok(&["convert", "-q", "b.csv", name]);
+        let bytes = fs::read(bench.path(name)).unwrap();
+        let is_file = bytes.starts_with(b"ARROW1") || bytes.starts_with(b"ALKAID1");
+        assert!(is_file != magic.is_empty() && bytes.starts_with(magic.as_bytes()) && bytes.ends_with(magic.as_bytes()), "{name}");
+        bench.ok(&["convert", "-q", "--overwrite", name, "d.csv"]);
+        assert_eq!(fs::read_to_string(bench.path("d.csv")).unwrap(), "x\n1\n2\n", "{name}");
+    }
+    let theirs = arrow::ipc::reader::StreamReader::try_new(fs::File::open(bench.path("c.arrows")).unwrap(), None).unwrap();
+    assert_eq!(theirs.map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 2);
 }
 
 #[test]
