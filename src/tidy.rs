@@ -37,9 +37,10 @@ struct Layer {
     not: &'static [&'static str],
 }
 
-const LAYERS: [Layer; 14] = [
+const LAYERS: [Layer; 15] = [
     Layer { of: "src/format/error.rs", not: &["wire", "codec", "fermion", "alkaid"] },
     Layer { of: "src/format/scan.rs", not: &["wire", "codec", "fermion", "alkaid"] },
+    Layer { of: "src/format/file.rs", not: &["wire", "codec", "fermion", "alkaid"] },
     Layer { of: "src/format/requests.rs", not: &["wire", "codec", "fermion", "alkaid"] },
     Layer { of: "src/format/parallel.rs", not: &["wire", "codec", "fermion", "alkaid"] },
     Layer { of: "src/format/pending.rs", not: &["wire", "codec", "fermion", "alkaid"] },

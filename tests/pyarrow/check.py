@@ -1,0 +1,239 @@
+"""Tables that pyarrow writes are read by this crate, and what it writes of them is read by pyarrow, and by Polars where it knows the types.
+
+    tests/pyarrow/run [SEED [TABLES]]
+
+Each table is written in one of pyarrow's ways, rewritten by examples/rewrite.rs in one of this crate's, and read again: it has to be what it was.
+A table of Alkaid's is given Arrow's magic first, which is all that tells the two apart for data without extension types.
+"""
+
+import datetime
+import decimal
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+
+import polars
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.feather
+import pyarrow.ipc
+
+ZONES = ["UTC", "Asia/Tokyo", "+02:00"]
+UNITS = ["s", "ms", "us", "ns"]
+TEXTS = ["", "a", "thirteen chars", "Ω≈ç√", "a text that is long enough to be outside of a view", "\U0001f980"]
+INTEGERS = {8: (pa.int8(), pa.uint8()), 16: (pa.int16(), pa.uint16()), 32: (pa.int32(), pa.uint32()), 64: (pa.int64(), pa.uint64())}
+
+
+def decimals(rng, digits, scale):
+    return decimal.Decimal(rng.randint(-(10**digits) + 1, 10**digits - 1)).scaleb(-scale, decimal.Context(prec=100))
+
+
+def leaf(rng):
+    """A type, and what makes a value of it."""
+    bits = rng.choice(list(INTEGERS))
+    signed, unsigned = INTEGERS[bits]
+    unit = rng.choice(UNITS)
+    number = lambda: rng.randint(-(2**40), 2**40)
+    text = lambda: rng.choice(TEXTS) * rng.randint(0, 2)
+    scale = rng.randint(-3, 9)
+    choices = [
+        (pa.bool_(), lambda: rng.random() < 0.5),
+        (signed, lambda: rng.randint(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)),
+        (unsigned, lambda: rng.randint(0, 2**bits - 1)),
+        (pa.float32(), lambda: float(rng.randint(-1000, 1000)) / 8),
+        (pa.float64(), lambda: rng.choice([0.0, -0.0, float("inf"), -1.5e300, rng.random()])),
+        (pa.decimal32(9, scale), lambda: decimals(rng, 9, scale)),
+        (pa.decimal64(18, scale), lambda: decimals(rng, 18, scale)),
+        (pa.decimal128(38, scale), lambda: decimals(rng, 38, scale)),
+        (pa.decimal256(76, scale), lambda: decimals(rng, 76, scale)),
+        (pa.date32(), lambda: datetime.date.fromordinal(rng.randint(1, 3_000_000))),
+        (pa.date64(), lambda: datetime.date.fromordinal(rng.randint(1, 3_000_000))),
+        (pa.time32(rng.choice(UNITS[:2])), lambda: datetime.time(rng.randint(0, 23), 59, rng.randint(0, 59))),
+        (pa.time64(rng.choice(UNITS[2:])), lambda: datetime.time(rng.randint(0, 23), 59, 59, rng.randint(0, 999_999))),
+        (pa.timestamp(unit), number),
+        (pa.timestamp(unit, rng.choice(ZONES)), number),
+        (pa.duration(unit), number),
+        (pa.month_day_nano_interval(), lambda: pa.MonthDayNano([rng.randint(-99, 99), rng.randint(-99, 99), number()])),
+        (pa.string(), text),
+        (pa.large_string(), text),
+        (pa.string_view(), text),
+        (pa.binary(), lambda: text().encode()),
+        (pa.large_binary(), lambda: text().encode()),
+        (pa.binary_view(), lambda: text().encode()),
+        (pa.binary(5), lambda: rng.randbytes(5)),
+    ]
+    return rng.choice(choices)
+
+
+def values(rng, make, rows, nulls):
+    return [None if rng.random() < nulls else make() for _ in range(rows)]
+
+
+def lengths(rng, rows):
+    return [0, *(sum(parts) for parts in [[]])] if rows == 0 else None
+
+
+def array(rng, rows, depth):
+    """An array of a random type, as deep as that."""
+    nulls = rng.choice([0, 0.1, 0.9])
+    kind = rng.choice(["leaf"] * 4 + ["list", "struct", "map", "union", "dictionary", "runs", "null", "half"]) if depth > 0 else "leaf"
+    if kind == "null":
+        return pa.nulls(rows)
+    if kind == "half":
+        return pa.array(values(rng, lambda: float(rng.randint(-100, 100)) / 4, rows, nulls), pa.float32()).cast(pa.float16())
+    if kind == "list":
+        child = array(rng, rows * 2, depth - 1)
+        pick = lambda: (lambda start: child.slice(start, rng.randint(0, 3)))(rng.randint(0, len(child)))
+        if rng.random() < 0.2 and len(child) >= rows * 2 > 0:
+            return pa.FixedSizeListArray.from_arrays(child, 2)
+        if rng.random() < 0.3:
+            starts = [rng.randint(0, max(len(child) - 3, 0)) for _ in range(rows)]
+            sizes = [rng.randint(0, min(3, len(child) - start)) for start in starts]
+            large = rng.random() < 0.5
+            view = pa.LargeListViewArray if large else pa.ListViewArray
+            integers = pa.int64() if large else pa.int32()
+            return view.from_arrays(pa.array(starts, integers), pa.array(sizes, integers), child)
+        offsets = sorted(rng.randint(0, len(child)) for _ in range(rows + 1))
+        if rng.random() < 0.5:
+            return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), child)
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), child)
+    if kind == "struct":
+        children = [array(rng, rows, depth - 1) for _ in range(rng.randint(1, 3))]
+        mask = pa.array([rng.random() < nulls for _ in range(rows)], pa.bool_())
+        return pa.StructArray.from_arrays(children, [f"f{i}" for i in range(len(children))], mask=mask)
+    if kind == "map":
+        offsets = pa.array(sorted(rng.randint(0, rows * 2) for _ in range(rows + 1)), pa.int32())
+        keys = pa.array([f"k{rng.randint(0, 9)}" for _ in range(rows * 2)])
+        return pa.MapArray.from_arrays(offsets, keys, array(rng, rows * 2, depth - 1))
+    if kind == "union":
+        types = pa.array([rng.randint(0, 1) for _ in range(rows)], pa.int8())
+        children = [array(rng, rows, 0), array(rng, rows, 0)]
+        if rng.random() < 0.5:
+            return pa.UnionArray.from_sparse(types, children)
+        at = [0, 0]
+        offsets = []
+        for child in types.to_pylist():
+            offsets.append(at[child])
+            at[child] += 1
+        return pa.UnionArray.from_dense(types, pa.array(offsets, pa.int32()), children)
+    if kind == "dictionary":
+        entries = array(rng, 7, depth - 1)
+        integers = rng.choice([each for pair in INTEGERS.values() for each in pair])
+        codes = pa.array(values(rng, lambda: rng.randint(0, 6), rows, nulls), integers)
+        return pa.DictionaryArray.from_arrays(codes, entries)
+    if kind == "runs":
+        ends, end = [], 0
+        while end < rows:
+            end = min(rows, end + rng.randint(1, 9))
+            ends.append(end)
+        integers = rng.choice([pa.int16(), pa.int32(), pa.int64()])
+        return pa.RunEndEncodedArray.from_arrays(pa.array(ends, integers), array(rng, len(ends), 0))
+    data_type, make = leaf(rng)
+    return pa.array(values(rng, make, rows, nulls), data_type)
+
+
+def table(rng):
+    rows = rng.choice([0, 1, 7, 64, 300])
+    columns = [array(rng, rows, 2) for _ in range(rng.randint(1, 6))]
+    names = [f"c{index}" for index in range(len(columns))]
+    fields = [pa.field(name, column.type, metadata={"of": name} if rng.random() < 0.3 else None) for name, column in zip(names, columns)]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, metadata={"seed": "x"} if rng.random() < 0.5 else None))
+
+
+def write(rng, path, batch):
+    """Writes the rows in one of pyarrow's ways, in up to three batches; says which."""
+    has_dictionary = any(pa.types.is_dictionary(field.type) or field.type.num_fields for field in batch.schema)
+    options = {"compression": rng.choice([None, "lz4", "zstd"])}
+    stream = rng.random() < 0.5
+    if stream and rng.random() < 0.3:
+        options["use_legacy_format"] = True
+    if rng.random() < 0.2 and not any(pa.types.is_union(field.type) for field in batch.schema):
+        options["metadata_version"] = pa.ipc.MetadataVersion.V4
+    write_options = pa.ipc.IpcWriteOptions(**options)
+    cuts = sorted(rng.randint(0, batch.num_rows) for _ in range(rng.choice([0, 2])))
+    with (pa.ipc.new_stream if stream else pa.ipc.new_file)(path, batch.schema, options=write_options) as writer:
+        for start, end in zip([0, *cuts], [*cuts, batch.num_rows]):
+            writer.write_batch(batch.slice(start, end - start))
+    return f"{'stream' if stream else 'file'} {options} cut at {cuts}" + (" with dictionaries" if has_dictionary else "")
+
+
+def read(path):
+    data = path.read_bytes()
+    if data.startswith(b"ALKAID1"):
+        # Six bytes at the end, where Alkaid has seven.
+        data = b"ARROW1\0\0" + data[8:-7] + b"ARROW1"
+    if data.startswith(b"ARROW1"):
+        return pa.ipc.open_file(pa.py_buffer(data)).read_all()
+    return pa.ipc.open_stream(pa.py_buffer(data)).read_all()
+
+
+def same(left, right):
+    """Whether two tables are equal, NaN and views and runs included: by their values, for not all types can be compared otherwise."""
+    if left.schema.types != right.schema.types or left.schema.metadata != right.schema.metadata or left.num_rows != right.num_rows:
+        return False
+    if [field.metadata for field in left.schema] != [field.metadata for field in right.schema]:
+        return False
+    return all(repr(values_of(a)) == repr(values_of(b)) for a, b in zip(left.columns, right.columns))
+
+
+def values_of(column):
+    if pa.types.is_duration(column.type) or pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())
+    return [value.as_py() if not isinstance(value, (pa.DurationScalar, pa.TimestampScalar)) else value.value for value in flat(column)]
+
+
+def flat(column):
+    for chunk in column.chunks:
+        yield from chunk
+
+
+def check(rng, rewrite, scratch):
+    batch = table(rng)
+    source, target = scratch / "source", scratch / "target"
+    written = write(rng, source, batch)
+    words = [word for word in [rng.choice(["", "stream"]), rng.choice(["", "arrow"]), rng.choice(["", "lz4", "zstd"])] if word]
+    done = subprocess.run([rewrite, source, target, *words], capture_output=True, text=True)
+    said = f"{batch.schema}\n{batch.num_rows} rows, written as {written}, rewritten with {words}"
+    if done.returncode != 0:
+        sys.exit(f"{said}\n{done.stderr}")
+    theirs, ours = read(source), read(target)
+    ours.validate(full=True)
+    if not same(theirs, ours):
+        sys.exit(f"{said}\nis not the same:\n{theirs}\n{ours}")
+    return polars_agrees(target, said, ours)
+
+
+def polars_agrees(path, said, ours):
+    data = path.read_bytes()
+    if not data.startswith(b"ARROW1"):
+        return False
+    try:
+        frame = polars.read_ipc(data, use_pyarrow=False, memory_map=False, rechunk=False)
+        expected = polars.from_arrow(ours)
+    except BaseException:
+        # Types that Polars does not know. What it knows is counted below.
+        return False
+    if not frame.equals(expected, null_equal=True):
+        sys.exit(f"{said}\nis not the same in Polars:\n{frame}\n{expected}")
+    return True
+
+
+def main():
+    rewrite = pathlib.Path(sys.argv[1]).resolve()
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    tables = int(sys.argv[3]) if len(sys.argv) > 3 else 400
+    in_polars = 0
+    with tempfile.TemporaryDirectory() as scratch:
+        for number in range(tables):
+            try:
+                in_polars += check(random.Random(seed * 1_000_003 + number), rewrite, pathlib.Path(scratch))
+            except SystemExit as failure:
+                sys.exit(f"table {number} of seed {seed}: {failure}")
+    if in_polars == 0:
+        sys.exit("Polars has read nothing")
+    print(f"{tables} tables are the same in pyarrow {pa.__version__} and here, {in_polars} of them in Polars {polars.__version__}, too")
+
+
+main()
