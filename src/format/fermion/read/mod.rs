@@ -2,6 +2,7 @@
 
 mod column;
 mod columns;
+mod dictionary;
 mod meta;
 mod morsel;
 mod open;
