@@ -20,7 +20,7 @@ use bytes::Bytes;
 use datafusion_fermion::format::codec::{EncodingTree, PType};
 use datafusion_fermion::format::fermion::cmb::{Chunk, Cmb, Pages, StreamType};
 use datafusion_fermion::format::fermion::footer::Footer;
-use datafusion_fermion::format::fermion::page::{Page, PageExpect};
+use datafusion_fermion::format::fermion::page::{PageExpect, PageHeader, describe};
 use datafusion_fermion::format::fermion::read::ColumnMeta;
 use datafusion_fermion::format::fermion::stats::{Bounds, Which, ZoneStats, bound_array};
 use datafusion_fermion::format::fermion::{FileMeta, Open, OpenOptions};
@@ -149,13 +149,24 @@ fn print_pages(out: &mut impl Write, file: &mut File, meta: &FileMeta, data_type
         let length = rest.get(LENGTH_AT).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes).ok_or("a page ends early")?;
         let bytes = rest.split_to(usize::try_from(length)?.clamp(1, rest.len()));
         let (rows, tree) = open_page(bytes, stream_type, meta.has_checksums())?;
+        // A dictionary has no rows and no statistics.
+        if rows == 0 && !chunk.dictionary.is_empty() {
+            writeln!(out, "      dictionary: {} values, {length} bytes", tree.count)?;
+            print_tree(out, &tree)?;
+            continue;
+        }
         // The statistics of a chunk's only page are those of the chunk, and those of a SIMPLE chunk's pages are nowhere.
         let known = known.next().filter(|_| chunk.pages.len() > 1);
         let statistics = known.map_or(Ok(String::new()), |page| statistics(data_type, &page.stats, None))?;
         writeln!(out, "      page: {rows} rows, {length} bytes{statistics}")?;
-        for line in tree.to_string().lines() {
-            writeln!(out, "        {line}")?;
-        }
+        print_tree(out, &tree)?;
+    }
+    Ok(())
+}
+
+fn print_tree(out: &mut impl Write, tree: &EncodingTree) -> Result<()> {
+    for line in tree.to_string().lines() {
+        writeln!(out, "        {line}")?;
     }
     Ok(())
 }
@@ -164,8 +175,8 @@ fn print_pages(out: &mut impl Write, file: &mut File, meta: &FileMeta, data_type
 fn open_page(bytes: Bytes, stream_type: StreamType, checksum: bool) -> Result<(usize, EncodingTree)> {
     let ptype = PType::from_id(*bytes.get(PTYPE_AT).ok_or("a page ends early")?)?;
     let extra = u32::from(stream_type == StreamType::Offsets);
-    let page = Page::open(&bytes, &PageExpect { ptype, rows: None, extra, checksum, utf8: false })?;
-    Ok((page.rows(), page.describe().clone()))
+    let tree = describe(&bytes, &PageExpect { ptype, rows: None, extra, checksum, utf8: false })?;
+    Ok((PageHeader::read(&bytes)?.rows(), tree))
 }
 
 fn statistics(data_type: &DataType, stats: &ZoneStats, bounds: Option<&Bounds>) -> Result<String> {

@@ -191,7 +191,8 @@ pub struct Coded {
 /// Rows whose codes stand for the same values.
 #[derive(Debug, Clone)]
 pub struct CodedPart {
-    /// Tells the values of one part from those of another, within a morsel and a column: parts of the same page have the same.
+    /// Tells the values of one part from those of another, within a morsel and a column: parts of the same page have the same, and so have those
+    /// of all pages that share a dictionary.
     pub page: usize,
     /// What the codes stand for, of the column's type.
     pub values: ArrayRef,
@@ -221,7 +222,7 @@ pub trait Morsel: Send + fmt::Debug {
     fn read_kept(&self, column: usize, rows: &Rows, keep: &BooleanBuffer) -> Result<Option<ArrayRef>>;
 
     /// One column, of some of the rows that were taken last, as codes of the few values that are stored for them: no more than `most` in each
-    /// part. `None` where they are not stored so.
+    /// part, or in proportion where the values serve more rows of the morsel. `None` where they are not stored so.
     fn coded(&self, column: usize, rows: &Rows, most: usize) -> Result<Option<Coded>>;
 
     /// The next batch of all columns, or `None` after the last.

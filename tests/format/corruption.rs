@@ -8,7 +8,7 @@ use bytes::Bytes;
 use datafusion_fermion::format::ErrorKind;
 use datafusion_fermion::format::fermion::WriterOptions;
 
-use crate::drive::{read_all, write};
+use crate::drive::{has_dictionaries, read_all, write};
 
 /// A small file with several stripes, pages, encodings, nulls and a list.
 fn table() -> (SchemaRef, RecordBatch) {
@@ -19,6 +19,7 @@ fn table() -> (SchemaRef, RecordBatch) {
         ("text", Arc::new(StringArray::from_iter((0..rows).map(|i| (i % 7 != 3).then(|| format!("some text of a length {}", i % 10)))))),
         ("x", Arc::new(Float64Array::from_iter((0..rows).map(|i| (i % 3 != 0).then_some(i as f64 / 7.0))))),
         ("list", Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(lists))),
+        ("address", Arc::new(StringArray::from_iter((0..rows).map(|i| (i % 6 != 3).then(|| format!("https://example.org/a/page/{}", i * i % 7)))))),
         ("none", arrow::array::new_null_array(&DataType::Int8, 150)),
     ];
     let fields: Vec<Field> = columns.iter().map(|(name, array)| Field::new(*name, array.data_type().clone(), true)).collect();
@@ -30,7 +31,9 @@ fn table() -> (SchemaRef, RecordBatch) {
 fn file(checksums: bool) -> (Bytes, RecordBatch) {
     let (schema, batch) = table();
     let options = WriterOptions { page_rows: 40, stripe_rows: 100, checksums, ..Default::default() };
-    (write(&schema, std::slice::from_ref(&batch), options).unwrap(), batch)
+    let file = write(&schema, std::slice::from_ref(&batch), options).unwrap();
+    assert!(has_dictionaries(&file));
+    (file, batch)
 }
 
 fn same(batches: &[RecordBatch], expected: &RecordBatch) -> bool {

@@ -7,7 +7,7 @@ use arrow::array::{BooleanArray, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 use datafusion_fermion::format::fermion::{FermionScan, FileMeta, Open, OpenOptions, ScanRequest, Writer, WriterOptions};
-use datafusion_fermion::format::scan::{Answer, Fetch, Load, Loading, Scan, Step, Zones};
+use datafusion_fermion::format::scan::{Answer, Fetch, Load, Loading, Morsel, Scan, Step, Zones};
 use datafusion_fermion::format::{Error, Result};
 
 /// The bytes of a file of these batches.
@@ -23,6 +23,12 @@ pub(crate) fn write(schema: &SchemaRef, batches: &[RecordBatch], options: Writer
     assert_eq!(summary.bytes, file.len() as u64);
     assert_eq!(summary.rows, batches.iter().map(|batch| batch.num_rows() as u64).sum::<u64>());
     Ok(Bytes::from(file))
+}
+
+/// Whether the footer says that pages share a dictionary.
+pub(crate) fn has_dictionaries(file: &[u8]) -> bool {
+    const SETTINGS_FROM_END: usize = 88;
+    file[file.len() - SETTINGS_FROM_END] & 1 == 1
 }
 
 fn fetch(file: &Bytes, fetches: &[Fetch]) -> Vec<Bytes> {
@@ -73,6 +79,19 @@ pub(crate) fn scan(
                 Answer::Next
             }
             Step::Done => return Ok(batches),
+        };
+    }
+}
+
+/// The first rows that are ready to be decoded.
+pub(crate) fn first_morsel(file: &Bytes, meta: &Arc<FileMeta>, request: ScanRequest) -> Box<dyn Morsel> {
+    let mut scan = FermionScan::new(Arc::clone(meta), request).unwrap();
+    let mut answer = Answer::Next;
+    loop {
+        answer = match scan.step(answer).unwrap() {
+            Step::Fetch(fetches) => Answer::Fetched(fetch(file, &fetches)),
+            Step::Decode(morsel) => return morsel,
+            step => panic!("{step:?}"),
         };
     }
 }

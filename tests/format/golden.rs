@@ -8,7 +8,7 @@ use arrow::array::RecordBatch;
 use bytes::Bytes;
 use datafusion_fermion::format::codec::{EncodingId, EncodingTree, PType};
 use datafusion_fermion::format::fermion::cmb::{Chunk, StreamType};
-use datafusion_fermion::format::fermion::page::{Page, PageExpect, PageHeader};
+use datafusion_fermion::format::fermion::page::{PageExpect, PageHeader, describe};
 use datafusion_fermion::format::fermion::{ColumnMeta, OpenOptions, WriterOptions};
 
 use crate::drive::{load, open, read_all, write};
@@ -66,6 +66,19 @@ mod tables {
             ("null", new_null_array(&DataType::Utf8, 3000)),
         ];
         batch(columns)
+    }
+
+    /// Addresses and numbers that come again in each page, and between them rows that are all new.
+    pub(super) fn visits() -> RecordBatch {
+        let noise = |row: u64| (row + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let visited = |row: u64| if row / 1000 % 3 == 2 { 1_000_000 + row } else { (noise(row) >> 40) % 500 };
+        let address = |row: u64| format!("https://example.org/{}/ä/{}", visited(row) % 7, noise(visited(row)));
+        batch(vec![
+            ("address", Arc::new(StringViewArray::from_iter((0..6000).map(|row| (row % 7 != 3 && row / 512 % 5 != 2).then(|| address(row)))))),
+            ("number", Arc::new(UInt64Array::from_iter_values((0..6000).map(|row| noise(visited(row)))))),
+            ("bytes", Arc::new(FixedSizeBinaryArray::try_from_iter((0..6000).map(|row| noise(visited(row) % 500).to_be_bytes())).unwrap())),
+            ("few", Arc::new(Int64Array::from_iter_values((0..6000).map(|row| row % 3)))),
+        ])
     }
 
     pub(super) fn nested() -> RecordBatch {
@@ -155,6 +168,14 @@ fn v1_0_floats() {
 }
 
 #[test]
+fn v1_0_dictionaries() {
+    let name = "v1.0_dictionary.fermion";
+    check(name, &[tables::visits()], WriterOptions { page_rows: 512, stripe_rows: 4096, ..Default::default() });
+    let file = Bytes::from(std::fs::read(path(name)).unwrap());
+    assert_eq!(shared_pages(&file), [(10, 12), (12, 12), (12, 12), (0, 12)]);
+}
+
+#[test]
 fn v1_0_without_checksums_and_compression() {
     let options = WriterOptions { checksums: false, zstd_level: None, statistics: false, ..Default::default() };
     check("v1.0_plain.fermion", &[tables::flat()], options);
@@ -198,11 +219,36 @@ fn encodings(file: &Bytes) -> BTreeSet<u8> {
                 let ptype = PType::from_id(page[PageHeader::LENGTH + 1]).unwrap();
                 let extra = u32::from(cmb.streams().nth(stream).unwrap().stream_type == StreamType::Offsets);
                 let expect = PageExpect { ptype, rows: None, extra, checksum: meta.has_checksums(), utf8: false };
-                add(Page::open(&page, &expect).unwrap().describe(), &mut found);
+                add(&describe(&page, &expect).unwrap(), &mut found);
             }
         }
     }
     found
+}
+
+/// Of each column, the pages that share a dictionary, and all that have rows.
+fn shared_pages(file: &Bytes) -> Vec<(usize, usize)> {
+    let meta = open(file, &OpenOptions::default()).unwrap();
+    let columns: Vec<usize> = (0..meta.column_count()).collect();
+    load(file, meta.load_columns(&columns)).unwrap();
+    let count = |column: usize| {
+        let Some(ColumnMeta::Cmb(cmb)) = meta.column(column).unwrap() else { return (0, 0) };
+        let mut counts = (0, 0);
+        for stripe in 0..meta.stripes().len() {
+            let Chunk::Pages(pages) = cmb.chunk(1, stripe).unwrap() else { continue };
+            let mut at = usize::try_from(pages.offset).unwrap() + pages.dictionary.iter().map(|size| *size as usize).sum::<usize>();
+            for page in &pages.pages {
+                let bytes = file.slice(at..at + page.size as usize);
+                let ptype = PType::from_id(bytes[PageHeader::LENGTH + 1]).unwrap();
+                let expect = PageExpect { ptype, rows: page.rows, extra: 0, checksum: true, utf8: false };
+                counts.0 += usize::from(describe(&bytes, &expect).unwrap().is_shared());
+                counts.1 += 1;
+                at += page.size as usize;
+            }
+        }
+        counts
+    };
+    columns.into_iter().map(count).collect()
 }
 
 #[test]

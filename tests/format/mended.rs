@@ -3,14 +3,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{BooleanArray, RecordBatch};
+use arrow::array::{BooleanArray, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UnionMode};
 use bytes::Bytes;
 use datafusion_fermion::format::Error;
 use datafusion_fermion::format::fermion::{OpenOptions, ScanRequest, WriterOptions};
 use datafusion_fermion::format::scan::Section;
 
-use crate::drive::{open, scan, write};
+use crate::drive::{has_dictionaries, open, scan, write};
 use crate::random;
 
 const FOOTER: usize = 128;
@@ -35,14 +35,21 @@ fn file() -> Bytes {
         field("map", DataType::Map(Arc::new(Field::new("entries", entries, false)), false)),
         field("lists", DataType::List(item(DataType::List(item(DataType::Boolean))))),
         field("none", DataType::List(item(DataType::FixedSizeBinary(9)))),
+        field("address", DataType::Utf8View),
     ]));
     let mut rng = random::rng(11);
     let columns = schema.fields().iter().map(|field| match field.name().as_str() {
         "none" => arrow::array::new_null_array(field.data_type(), ROWS),
+        "address" => {
+            let address = |row: usize| format!("https://example.org/a/long/way/to/some/page/of/it/{}", row % 2);
+            Arc::new(StringViewArray::from_iter_values((0..ROWS).map(address)))
+        }
         _ => random::array(&mut rng, field.data_type(), ROWS, true),
     });
     let batch = RecordBatch::try_new(Arc::clone(&schema), columns.collect()).unwrap();
-    write(&schema, &[batch], WriterOptions { stripe_rows: 8, page_rows: 4, ..Default::default() }).unwrap()
+    let file = write(&schema, &[batch], WriterOptions { stripe_rows: 8, page_rows: 4, ..Default::default() }).unwrap();
+    assert!(has_dictionaries(&file));
+    file
 }
 
 /// Where the parts of a file are that have a CRC32 each, and where that is.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, DictionaryArray, Int32Array, RecordBatch, RecordBatchOptions, StructArray, UInt32Array};
+use arrow::buffer::BooleanBuffer;
 use arrow::compute::{concat, concat_batches, filter_record_batch};
 use arrow::datatypes::{DataType, Field, Fields, Int8Type, Schema, SchemaRef, UnionMode};
 use datafusion_fermion::format::codec::Compression;
@@ -11,7 +12,7 @@ use datafusion_fermion::format::scan::{Level, ZoneColumn};
 use proptest::prelude::*;
 use rand::Rng;
 
-use crate::drive::{open, read_all, scan, write};
+use crate::drive::{first_morsel, has_dictionaries, open, read_all, scan, write};
 use crate::random;
 use crate::spelled::spelled;
 
@@ -30,6 +31,99 @@ fn options(seed: u64) -> WriterOptions {
         threads: rng.random_range(1..4),
         ordering: None,
     }
+}
+
+fn address(number: u64) -> String {
+    format!("https://example.org/{:x}/page/{number}", number.wrapping_mul(0x9E37_79B9_7F4A_7C15))
+}
+
+/// Values of few kinds in every page, nested in all ways; and now and then pages in which none comes again.
+fn repetitive(seed: u64) -> (SchemaRef, RecordBatch) {
+    let mut rng = random::rng(seed);
+    let kinds = rng.random_range(3..200);
+    let fresh = rng.random_range(0..4);
+    let number = move |row: u64| if row / 500 % 4 < fresh { 1_000_000 + row } else { row.wrapping_mul(0x9E37_79B9) % 8191 % kinds };
+    let rows = rng.random_range(1500..6000);
+    let word = move |row: u64| (row % 9 != 4).then(|| address(number(row)));
+    let words: ArrayRef = Arc::new(arrow::array::StringViewArray::from_iter((0..rows).map(word)));
+    let numbers: ArrayRef = Arc::new(arrow::array::UInt64Array::from_iter((0..rows).map(|row| (row % 5 != 2).then(|| number(row) << 40 ^ 0x5555))));
+    let lists = (0..rows).map(|row| (row % 8 != 1).then(|| (0..row % 4).map(move |item| word(row + item)).collect::<Vec<_>>()));
+    let mut builder = arrow::array::ListBuilder::new(arrow::array::StringBuilder::new());
+    lists.for_each(|list| match list {
+        Some(list) => builder.append_value(list),
+        None => builder.append_null(),
+    });
+    let strings = arrow::compute::cast(&words, &DataType::Utf8).unwrap();
+    let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("struct", Arc::new(StructArray::from(vec![(Arc::new(Field::new("x", DataType::Utf8, true)), Arc::clone(&strings))]))),
+        ("dictionary", arrow::compute::cast(&strings, &dictionary).unwrap()),
+        ("binary", arrow::compute::cast(&strings, &DataType::LargeBinary).unwrap()),
+        ("words", words),
+        ("numbers", numbers),
+        ("lists", Arc::new(builder.finish())),
+    ];
+    let batch = RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true))).unwrap();
+    (batch.schema(), batch)
+}
+
+fn check_repetitive(seed: u64) {
+    let (schema, batch) = repetitive(seed);
+    let mut rng = random::rng(seed);
+    let options = WriterOptions {
+        page_rows: [100, 256, 1024][rng.random_range(0..3)],
+        stripe_rows: [1000, 3000, 10_000][rng.random_range(0..3)],
+        ..options(seed)
+    };
+    let options = WriterOptions { page_bytes: 1 << 20, stripe_bytes: 1 << 28, buffer_bytes: 1 << 20, ..options };
+    let file = write(&schema, std::slice::from_ref(&batch), options.clone()).unwrap();
+    let (_, read) = read_all(&file, [100, 1000, 8192][rng.random_range(0..3)]).unwrap();
+    assert_same(&schema, std::slice::from_ref(&batch), &read);
+    check_zones_with(&schema, std::slice::from_ref(&batch), seed, options);
+}
+
+#[test]
+fn pages_that_share_a_dictionary_come_back() {
+    (0..60).for_each(check_repetitive);
+    let has = |seed: &u64| {
+        let (schema, batch) = repetitive(*seed);
+        has_dictionaries(&write(&schema, &[batch], WriterOptions { page_rows: 256, ..Default::default() }).unwrap())
+    };
+    assert!((0..20).filter(has).count() > 10);
+}
+
+/// Whatever is asked of pages that share a dictionary is the same as of all rows, and what is known of its values is known once.
+#[test]
+fn a_dictionary_is_the_same_for_all_pages() {
+    let rows = 20_000_u64;
+    let words: ArrayRef = Arc::new(arrow::array::StringViewArray::from_iter_values((0..rows).map(|row| address(row * row % 3001))));
+    let batch = RecordBatch::try_from_iter([("words", words)]).unwrap();
+    let file = write(&batch.schema(), std::slice::from_ref(&batch), WriterOptions { page_rows: 2048, ..Default::default() }).unwrap();
+    let meta = open(&file, &OpenOptions::default()).unwrap();
+    let request = ScanRequest { columns: vec![0], schema: batch.schema(), prune_columns: Vec::new(), range: None, batch_rows: 3000 };
+    let mut morsel = first_morsel(&file, &meta, request);
+    let (mut at, mut values): (usize, Option<ArrayRef>) = (0, None);
+    loop {
+        let taken = morsel.next_rows();
+        if taken.is_empty() {
+            break;
+        }
+        let expected = batch.column(0).slice(at, taken.len());
+        // Few rows first, for which the dictionary is not decoded.
+        let keep = BooleanBuffer::collect_bool(taken.len(), |row| row % 500 == 7);
+        let kept = morsel.read_kept(0, &taken, &keep).unwrap().unwrap();
+        assert_eq!(&kept, &arrow::compute::filter(&expected, &BooleanArray::from(keep)).unwrap());
+        let coded = morsel.coded(0, &taken, 1500).unwrap().unwrap();
+        assert_eq!(coded.parts.len(), 1);
+        let known = values.get_or_insert_with(|| Arc::clone(&coded.parts[0].values));
+        assert!(Arc::ptr_eq(known, &coded.parts[0].values));
+        let codes = UInt32Array::from(coded.parts[0].codes.clone());
+        assert_eq!(&arrow::compute::take(known, &codes, None).unwrap(), &expected);
+        assert!(morsel.coded(0, &taken, 10).unwrap().is_none());
+        assert_eq!(&morsel.read(&[0], &taken).unwrap()[0], &expected);
+        at += taken.len();
+    }
+    assert_eq!(at, batch.num_rows());
 }
 
 fn joined(schema: &SchemaRef, batches: &[RecordBatch]) -> Option<RecordBatch> {
@@ -309,6 +403,7 @@ fn the_bytes_do_not_depend_on_the_number_of_threads() {
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("numbers", Arc::new(numbers)),
         ("text", Arc::new(arrow::array::StringArray::from_iter_values(text))),
+        ("addresses", Arc::new(arrow::array::StringArray::from_iter_values((0..40_000).map(|row| address(row * row % 3001))))),
         ("more", Arc::new(UInt32Array::from_iter_values(0..40_000))),
     ];
     let batch = RecordBatch::try_from_iter(columns).unwrap();
@@ -318,6 +413,7 @@ fn the_bytes_do_not_depend_on_the_number_of_threads() {
             .unwrap()
     };
     let alone = file(1);
+    assert!(has_dictionaries(&alone));
     for threads in [2, 3, 8] {
         assert!(file(threads) == alone, "{threads} threads");
     }

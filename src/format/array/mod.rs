@@ -19,4 +19,5 @@ pub(crate) use limits::check_spelled;
 pub(crate) use nulls::null_array;
 pub(crate) use shred::{Piece, join, shred};
 pub(crate) use size::spelled_bytes;
+pub(crate) use views::binary as binary_views;
 pub(crate) use zero_width::counted;

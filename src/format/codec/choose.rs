@@ -80,7 +80,7 @@ impl<'a> Context<'a> {
             let node = forced.implementation().encode(values, self)?;
             return node.ok_or_else(|| Error::invalid_argument(format!("{} cannot encode these values", forced.name())));
         }
-        for encoding in self.bids(values)? {
+        for (_, encoding) in self.bids(values)? {
             if let Some(node) = encoding.implementation().encode(values, self)? {
                 return Ok(node);
             }
@@ -98,18 +98,23 @@ impl<'a> Context<'a> {
         Sample::of(values, self.validity, self.goal)
     }
 
-    /// The encodings that are of use, the cheapest first.
-    fn bids(&self, values: &Values) -> Result<Vec<EncodingId>> {
+    /// What the cheapest encoding would cost.
+    pub(super) fn least_cost(&self, values: &Values) -> Result<f64> {
+        Ok(self.bids(values)?.first().map_or(0.0, |(cost, _)| *cost))
+    }
+
+    /// What the encodings that are of use would cost, the cheapest first.
+    fn bids(&self, values: &Values) -> Result<Vec<(f64, EncodingId)>> {
         let sample = self.sample(values)?;
         // Nothing beats saying it once, and then nothing else has to be looked at.
         if EncodingId::Constant.implementation().estimate(&sample).is_some() && super::constant::is_constant(values) {
-            return Ok(vec![EncodingId::Constant]);
+            return Ok(vec![(0.0, EncodingId::Constant)]);
         }
         let allowed = EncodingId::ALL.iter().filter(|encoding| self.ruled_out & bit(**encoding) == 0);
         let bids = allowed.filter_map(|&encoding| Some((encoding.implementation().estimate(&sample)?.total(self.goal.compression), encoding)));
         let mut bids: Vec<_> = bids.collect();
         bids.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-        Ok(bids.into_iter().map(|(_, encoding)| encoding).collect())
+        Ok(bids)
     }
 }
 

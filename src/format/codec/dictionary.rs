@@ -1,7 +1,8 @@
-//! DICTIONARY: the distinct values once, and a code per value.
+//! DICTIONARY: the distinct values once, and a code per value. The values are the page's own, or those of the dictionary of its chunk.
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow::buffer::{BooleanBuffer, Buffer};
 
@@ -11,7 +12,7 @@ use super::node::{EncodedNode, Node, Parts};
 use super::plain::rebase;
 use super::sample::{Cost, Sample, real};
 use super::words::{Word, with_word, words_of};
-use super::{BLOCK, Decode, Decoded, Encoding, EncodingId, Output, PType, Values};
+use super::{BLOCK, ChunkDictionary, Decode, Decoded, Encoding, EncodingId, Output, PType, Values};
 use crate::format::{Error, Result};
 
 #[derive(Debug)]
@@ -25,7 +26,7 @@ impl Encoding for Dictionary {
         if entries * 2.0 > count || sample.is_empty() {
             return None;
         }
-        let code_bytes = entries.log2().ceil().max(0.1) / 8.0 * count;
+        let code_bytes = code_cost(entries, count).bytes;
         Some(match sample.values() {
             Values::Fixed { ptype, .. } => {
                 let width = real(ptype.width()?) * if ptype.is_integer() { 0.7 } else { 1.0 };
@@ -50,20 +51,44 @@ impl Encoding for Dictionary {
     }
 
     fn open(&self, mut parts: Parts) -> Result<Box<dyn Decode>> {
-        let ([], [codes, values]) = parts.take()?;
+        let (codes, values) = if let Some(dictionary) = parts.take_dictionary() {
+            let ([], [codes]) = parts.take()?;
+            (codes, Entries::Chunk(dictionary))
+        } else {
+            let ([], [codes, values]) = parts.take()?;
+            parts.check(values.count() <= parts.count, "it has more distinct values than values")?;
+            (codes, Entries::Page(values))
+        };
         parts.check(parts.ptype != PType::Bool, "booleans have no dictionary")?;
         parts.check(values.ptype() == parts.ptype, "its values are of another type")?;
         let are_codes = matches!(codes.ptype(), PType::U8 | PType::U16 | PType::U32);
         parts.check(are_codes && codes.count() == parts.count, "its codes are not one unsigned number per value")?;
-        parts.check(values.count() <= parts.count, "it has more distinct values than values")?;
         Ok(Box::new(Coded { codes, values }))
     }
+}
+
+/// A page of these codes of its chunk's dictionary, of which there is at least one.
+pub(super) fn encode_codes(codes: &[u32], ptype: PType, context: &Context<'_>) -> Result<EncodedNode> {
+    let greatest = codes.iter().max().map_or(0, |code| *code as usize);
+    let children = vec![context.child(&[EncodingId::Dictionary]).encode(&codes_of(codes, greatest + 1))?];
+    Ok(EncodedNode { encoding: EncodingId::Dictionary, ptype, count: codes.len(), params: [0; 2], buffers: Vec::new(), children })
+}
+
+/// What such a page would cost.
+pub(super) fn estimate_codes(codes: &[u32], context: &Context<'_>) -> Result<f64> {
+    let greatest = codes.iter().max().map_or(0, |code| *code as usize);
+    Ok(context.child(&[EncodingId::Dictionary]).least_cost(&codes_of(codes, greatest + 1))? + code_cost(1.0, real(codes.len())).nanos)
+}
+
+/// What codes of so many entries cost, apart from the entries.
+pub(super) fn code_cost(entries: f64, count: f64) -> Cost {
+    Cost { bytes: entries.log2().ceil().max(0.1) / 8.0 * count, nanos: count }
 }
 
 /// A guess at the number of distinct values in the page. Those seen more than once are likely all there are of their kind; each seen only once
 /// stands for the square root of the scale (the GEE estimator of Charikar et al., PODS 2000). That is far too few where most are seen once, and then
 /// those seen twice say how many there are that are not seen (Chao, Scandinavian Journal of Statistics 11, 1984).
-fn entries(distinct: &Distinct, sample: &Sample<'_>) -> f64 {
+pub(super) fn entries(distinct: &Distinct, sample: &Sample<'_>) -> f64 {
     if sample.values().len() == sample.count() {
         return real(distinct.firsts.len());
     }
@@ -91,11 +116,46 @@ fn codes_of(codes: &[u32], entries: usize) -> Values {
 #[derive(Debug)]
 struct Coded {
     codes: Node,
-    values: Node,
+    values: Entries,
+}
+
+/// What codes stand for.
+#[derive(Debug)]
+enum Entries {
+    Page(Node),
+    Chunk(Arc<ChunkDictionary>),
+}
+
+impl Entries {
+    fn ptype(&self) -> PType {
+        match self {
+            Self::Page(values) => values.ptype(),
+            Self::Chunk(dictionary) => dictionary.ptype(),
+        }
+    }
+
+    fn count(&self) -> usize {
+        match self {
+            Self::Page(values) => values.count(),
+            Self::Chunk(dictionary) => dictionary.count(),
+        }
+    }
+
+    fn all(&self) -> Result<&Decoded> {
+        match self {
+            Self::Page(values) => values.all(),
+            Self::Chunk(dictionary) => dictionary.all(),
+        }
+    }
 }
 
 impl Decode for Coded {
     fn decode(&self, range: Range<usize>, out: &mut Output) -> Result<()> {
+        if let Some(dictionary) = self.rarely_read(range.len()) {
+            let mut codes = Vec::with_capacity(range.len());
+            self.append_all_codes(range, &mut codes)?;
+            return dictionary.pick(&codes, out);
+        }
         match self.codes.ptype() {
             PType::U8 => self.decode_codes::<u8>(range, out),
             PType::U16 => self.decode_codes::<u16>(range, out),
@@ -104,6 +164,12 @@ impl Decode for Coded {
     }
 
     fn decode_kept(&self, range: Range<usize>, keep: &BooleanBuffer, out: &mut Output) -> Result<()> {
+        if let Some(dictionary) = self.rarely_read(keep.count_set_bits()) {
+            let mut codes = Vec::with_capacity(range.len());
+            self.append_all_codes(range, &mut codes)?;
+            let kept: Vec<u32> = keep.set_indices().filter_map(|index| codes.get(index).copied()).collect();
+            return dictionary.pick(&kept, out);
+        }
         match (self.codes.ptype(), self.values.all()?) {
             (PType::U8, Decoded::Fixed(values)) => self.pick::<u8>(range, keep, values, out),
             (PType::U16, Decoded::Fixed(values)) => self.pick::<u16>(range, keep, values, out),
@@ -119,16 +185,28 @@ impl Decode for Coded {
         if self.values.count() > most {
             return Ok(None);
         }
-        match self.codes.ptype() {
-            PType::U8 => self.append_codes::<u8>(range, codes),
-            PType::U16 => self.append_codes::<u16>(range, codes),
-            _ => self.append_codes::<u32>(range, codes),
-        }?;
+        self.append_all_codes(range, codes)?;
         self.values.all().cloned().map(Some)
     }
 }
 
 impl Coded {
+    /// The dictionary of the chunk, where it is better not decoded for so few of its values.
+    fn rarely_read(&self, values: usize) -> Option<&ChunkDictionary> {
+        match &self.values {
+            Entries::Chunk(dictionary) => Some(&**dictionary).filter(|dictionary| dictionary.is_rarely_read(values)),
+            Entries::Page(_) => None,
+        }
+    }
+
+    fn append_all_codes(&self, range: Range<usize>, codes: &mut Vec<u32>) -> Result<()> {
+        match self.codes.ptype() {
+            PType::U8 => self.append_codes::<u8>(range, codes),
+            PType::U16 => self.append_codes::<u16>(range, codes),
+            _ => self.append_codes::<u32>(range, codes),
+        }
+    }
+
     fn decode_codes<C: Code>(&self, range: Range<usize>, out: &mut Output) -> Result<()> {
         let mut codes = Output::new(self.codes.ptype(), range.len().min(BLOCK));
         match self.values.all()? {

@@ -32,41 +32,50 @@ impl Distinct {
 
 fn collect(count: usize, limit: usize, hash: impl Fn(usize) -> u64, same: impl Fn(usize, usize) -> bool) -> Option<Distinct> {
     let mut table = Table::new();
+    let mut firsts: Vec<u32> = Vec::new();
     let mut codes = Vec::with_capacity(count);
     for index in 0..count {
         let hash = hash(index);
         // Neighbours are often the same, and the branch predictor knows when they are not.
         let code = match codes.last() {
             Some(&last) if same(index - 1, index) => last,
-            _ => table.code(hash, index, &same)?,
+            _ => {
+                let code = table.code(hash, |code| same(firsts[code as usize] as usize, index))?;
+                if code as usize == firsts.len() {
+                    firsts.push(u32::try_from(index).ok()?);
+                }
+                code
+            }
         };
         codes.push(code);
-        if table.firsts.len() > limit {
+        if firsts.len() > limit {
             return None;
         }
     }
-    Some(Distinct { codes, firsts: table.firsts })
+    Some(Distinct { codes, firsts })
 }
 
 /// Open addressing with linear probing: a slot holds the code and the top half of the hash.
-struct Table {
+#[derive(Debug)]
+pub(super) struct Table {
     slots: Vec<(u32, u32)>,
-    firsts: Vec<u32>,
+    /// Of the value of each code.
     hashes: Vec<u64>,
 }
 
 impl Table {
-    fn new() -> Self {
-        Self { slots: vec![(FREE, 0); 256], firsts: Vec::new(), hashes: Vec::new() }
+    pub(super) fn new() -> Self {
+        Self { slots: vec![(FREE, 0); 256], hashes: Vec::new() }
     }
 
-    fn code(&mut self, hash: u64, index: usize, same: impl Fn(usize, usize) -> bool) -> Option<u32> {
+    /// The code of a value, which is that of a value that is the `same` if there is one, and else the next.
+    pub(super) fn code(&mut self, hash: u64, same: impl Fn(u32) -> bool) -> Option<u32> {
         let tag = tag(hash);
         let mut slot = self.home(hash);
         for _ in 0..PROBES_MAX {
             match self.slots[slot] {
-                (FREE, _) => return self.insert(slot, hash, index),
-                (code, other) if other == tag && same(self.firsts[code as usize] as usize, index) => return Some(code),
+                (FREE, _) => return self.insert(slot, hash),
+                (code, other) if other == tag && same(code) => return Some(code),
                 _ => slot = (slot + 1) & (self.slots.len() - 1),
             }
         }
@@ -77,12 +86,11 @@ impl Table {
         usize::try_from(hash & 0xFFFF_FFFF).unwrap_or(0) & (self.slots.len() - 1)
     }
 
-    fn insert(&mut self, slot: usize, hash: u64, index: usize) -> Option<u32> {
-        let code = u32::try_from(self.firsts.len()).ok()?;
+    fn insert(&mut self, slot: usize, hash: u64) -> Option<u32> {
+        let code = u32::try_from(self.hashes.len()).ok()?;
         self.slots[slot] = (code, tag(hash));
-        self.firsts.push(u32::try_from(index).ok()?);
         self.hashes.push(hash);
-        if self.firsts.len() * 2 > self.slots.len() {
+        if self.hashes.len() * 2 > self.slots.len() {
             self.double();
         }
         Some(code)
@@ -109,7 +117,7 @@ fn is_inlined(view: u128) -> bool {
     (view & 0xFFFF_FFFF) <= 12
 }
 
-fn hash_of(array: &BinaryViewArray, index: usize) -> u64 {
+pub(super) fn hash_of(array: &BinaryViewArray, index: usize) -> u64 {
     let view = array.views()[index];
     if is_inlined(view) {
         return view.hash();
@@ -120,7 +128,7 @@ fn hash_of(array: &BinaryViewArray, index: usize) -> u64 {
     value.as_chunks::<8>().0.iter().fold(mix(tail), |hash, word| mix(hash ^ u64::from_le_bytes(*word)))
 }
 
-fn same(array: &BinaryViewArray, a: usize, b: usize) -> bool {
+pub(super) fn same(array: &BinaryViewArray, a: usize, b: usize) -> bool {
     let (view_a, view_b) = (array.views()[a], array.views()[b]);
     // Lengths and prefixes first; they decide nearly always.
     (view_a ^ view_b) & u128::from(u64::MAX) == 0 && if is_inlined(view_a) { view_a == view_b } else { array.value(a) == array.value(b) }

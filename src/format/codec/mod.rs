@@ -22,8 +22,10 @@ mod plain;
 mod run_length;
 
 mod choose;
+mod chunk;
 mod compression;
 mod distinct;
+mod growing;
 mod pack;
 mod sample;
 
@@ -42,7 +44,9 @@ use choose::Context;
 use node::{EncodedNode, Parts};
 use sample::{Cost, Sample};
 
+pub(crate) use chunk::ChunkDictionary;
 pub use compression::Compression;
+pub(crate) use growing::{DictionaryBuilder, PageCosts};
 pub(crate) use node::Node;
 pub use node::{BufferInfo, COUNT_MAX, Encoded, EncodingTree};
 pub use onpair::Memory;
@@ -188,4 +192,14 @@ pub fn encode_next(values: &Values, validity: Option<&NullBuffer>, options: &Enc
     let memory = RefCell::new(memory.clone());
     let encoded = Context::root(options, validity).with_memory(&memory).encode(filled.as_ref().unwrap_or(values))?;
     Ok((Encoded::new(encoded)?, memory.take()))
+}
+
+/// Encodes a page as codes of its chunk's dictionary.
+pub(crate) fn encode_codes(codes: &[u32], ptype: PType, options: &EncodeOptions) -> Result<Encoded> {
+    Encoded::new(dictionary::encode_codes(codes, ptype, &Context::root(options, None))?)
+}
+
+/// Whether a dictionary that serves other pages too could make a page of these values cheaper, judged by a sample of them.
+pub(crate) fn may_share(values: &Values, validity: Option<&NullBuffer>, options: &EncodeOptions) -> Result<bool> {
+    Ok(growing::may_share(&Context::root(options, validity).sample(values)?))
 }

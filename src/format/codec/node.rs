@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use arrow::buffer::BooleanBuffer;
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::buffer::{EncodedBuffer, StoredBuffer, ZSTD};
-use super::{BLOCK, Decode, Decoded, EncodingId, Output, PType};
+use super::{BLOCK, ChunkDictionary, Decode, Decoded, EncodingId, Output, PType};
 use crate::format::wire::{ceil8, pad8, read, read_slice};
 use crate::format::{Error, Result};
 
@@ -82,6 +82,11 @@ impl EncodingTree {
         let mut reader = TreeReader { bytes, at: 0, nodes: 0 };
         let tree = reader.node(1)?;
         if reader.at == bytes.len() { Ok(tree) } else { Err(Error::invalid_file("there are bytes behind the encoding tree")) }
+    }
+
+    /// Whether it stands for values of its chunk's dictionary.
+    pub fn is_shared(&self) -> bool {
+        self.encoding == EncodingId::Dictionary && self.children.len() == 1
     }
 
     fn print(&self, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
@@ -159,8 +164,8 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Opens a tree over the buffers behind it. `utf8` says that values of BYTES must be strings.
-    pub(crate) fn open(tree: &EncodingTree, body: &Bytes, utf8: bool) -> Result<Self> {
+    /// Opens a tree over the buffers behind it. `utf8` says that values of BYTES must be strings; `dictionary` is that of the chunk, for the root.
+    pub(crate) fn open(tree: &EncodingTree, body: &Bytes, utf8: bool, dictionary: Option<Arc<ChunkDictionary>>) -> Result<Self> {
         let buffers = tree.buffers.iter().map(|buffer| {
             let end = buffer.offset.checked_add(buffer.length).filter(|end| *end <= body.len());
             let end =
@@ -168,9 +173,9 @@ impl Node {
             StoredBuffer::new(body.slice(buffer.offset..end), buffer.raw_length, buffer.compression)
         });
         let buffers = buffers.collect::<Result<_>>()?;
-        let children = tree.children.iter().map(|child| Self::open(child, body, utf8)).collect::<Result<_>>()?;
+        let children = tree.children.iter().map(|child| Self::open(child, body, utf8, None)).collect::<Result<_>>()?;
         let EncodingTree { encoding, ptype, count, params, .. } = *tree;
-        let decoder = encoding.implementation().open(Parts { encoding, ptype, count, params, utf8, buffers, children })?;
+        let decoder = encoding.implementation().open(Parts { encoding, ptype, count, params, utf8, buffers, children, dictionary })?;
         Ok(Self { ptype, count, decoder, all: OnceLock::new() })
     }
 
@@ -243,9 +248,15 @@ pub(super) struct Parts {
     pub(super) utf8: bool,
     buffers: Vec<StoredBuffer>,
     children: Vec<Node>,
+    dictionary: Option<Arc<ChunkDictionary>>,
 }
 
 impl Parts {
+    /// Takes the dictionary of the chunk, if the node stands for values of it: a root that says no values of its own.
+    pub(super) fn take_dictionary(&mut self) -> Option<Arc<ChunkDictionary>> {
+        self.dictionary.take().filter(|_| self.children.len() == 1)
+    }
+
     /// Takes the buffers and children, of which there must be exactly this many.
     pub(super) fn take<const BUFFERS: usize, const CHILDREN: usize>(&mut self) -> Result<([StoredBuffer; BUFFERS], [Node; CHILDREN])> {
         let buffers = std::mem::take(&mut self.buffers).try_into();

@@ -13,6 +13,9 @@ pub const MAGIC: [u8; 8] = *b"FERMION1";
 /// Length of the header, and the offset of the first stripe.
 pub const HEADER_LENGTH: u64 = 8;
 
+/// The required `settings` bit that says that pages of a chunk may share a dictionary.
+pub const SETTING_DICTIONARIES: u64 = 1;
+
 /// The `settings` bit that says that pages and CMBs carry a CRC32.
 pub const SETTING_CHECKSUMS: u64 = 1 << 32;
 
@@ -23,7 +26,7 @@ pub const VERSION: (u16, u16) = (1, 0);
 const REQUIRED_SETTINGS: u64 = u32::MAX as u64;
 
 /// Required bits that this crate knows.
-const KNOWN_REQUIRED_SETTINGS: u64 = 0;
+const KNOWN_REQUIRED_SETTINGS: u64 = SETTING_DICTIONARIES;
 
 /// Bytes of the footer that its CRC covers.
 const CRC_COVERS: usize = 116;
@@ -286,7 +289,8 @@ mod tests {
         assert_eq!(kind_of(&Footer { version: (2, 0), ..good }, FILE_LENGTH), Some(ErrorKind::UnsupportedVersion));
         assert_eq!(kind_of(&Footer { version: (0, 9), ..good }, FILE_LENGTH), Some(ErrorKind::UnsupportedVersion));
         assert_eq!(kind_of(&Footer { version: (1, 9), ..good }, FILE_LENGTH), None);
-        assert_eq!(kind_of(&Footer { settings: 1, ..good }, FILE_LENGTH), Some(ErrorKind::UnsupportedVersion));
+        assert_eq!(kind_of(&Footer { settings: SETTING_DICTIONARIES, ..good }, FILE_LENGTH), None);
+        assert_eq!(kind_of(&Footer { settings: 1 << 1, ..good }, FILE_LENGTH), Some(ErrorKind::UnsupportedVersion));
         assert_eq!(kind_of(&Footer { settings: 1 << 31, ..good }, FILE_LENGTH), Some(ErrorKind::UnsupportedVersion));
         assert_eq!(kind_of(&Footer { settings: u64::MAX << 32, ..good }, FILE_LENGTH), None);
     }

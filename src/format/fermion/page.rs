@@ -1,13 +1,14 @@
 //! A page: a header, the encoding tree, and the buffers. It is read, checked and decoded by itself.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow::buffer::BooleanBuffer;
 use bytes::Bytes;
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::format::codec::{Decoded, Encoded, EncodingTree, Node, Output, PType};
+use crate::format::codec::{COUNT_MAX, ChunkDictionary, Decoded, Encoded, EncodingTree, Node, Output, PType};
 use crate::format::wire::{ceil8, read};
 use crate::format::{Error, Result};
 
@@ -85,32 +86,26 @@ pub struct Page {
 }
 
 impl Page {
-    /// Opens a page; `bytes` are exactly its own.
+    /// Opens a page of a chunk without a dictionary; `bytes` are exactly its own.
     pub fn open(bytes: &Bytes, expect: &PageExpect) -> Result<Self> {
-        let header = PageHeader::read(bytes)?;
-        if header.length() != bytes.len() || !bytes.len().is_multiple_of(8) {
-            return Err(Error::invalid_file(format!("a page of {} bytes says that it has {}", bytes.len(), header.length())));
+        Self::open_with(bytes, expect, || Ok(None))
+    }
+
+    /// Opens a page that may need the dictionary of its chunk, which is only then asked for.
+    pub(crate) fn open_with(bytes: &Bytes, expect: &PageExpect, dictionary: impl FnOnce() -> Result<Option<Arc<ChunkDictionary>>>) -> Result<Self> {
+        let Parts { header, tree, body } = Parts::read(bytes, expect)?;
+        let count = header.rows() as u64 + u64::from(expect.extra);
+        if tree.count as u64 != count {
+            return Err(Error::invalid_file(format!("a page holds {} values instead of {count}", tree.count)));
         }
-        if expect.checksum && crc32fast::hash(&bytes[PageHeader::CRC_LENGTH..]) != header.crc.get() {
-            return Err(Error::checksum("a page is damaged"));
-        }
-        let rows = header.row_count.get();
-        if expect.rows.is_some_and(|expected| expected != rows) {
-            return Err(Error::invalid_file(format!("a page has {rows} rows, and its metadata says {:?}", expect.rows)));
-        }
-        let tree_end = PageHeader::LENGTH.saturating_add(header.tree_length.get() as usize);
-        let body = ceil8(tree_end.min(bytes.len()));
-        let (Some(tree), true) = (bytes.get(PageHeader::LENGTH..tree_end), body <= bytes.len()) else {
-            return Err(Error::invalid_file("an encoding tree ends behind its page"));
-        };
-        let tree = EncodingTree::read(tree)?;
-        let count = u64::from(rows) + u64::from(expect.extra);
-        if tree.count as u64 != count || tree.ptype != expect.ptype {
-            let (ptype, expected) = (tree.ptype.name(), expect.ptype.name());
-            return Err(Error::invalid_file(format!("a page holds {} {ptype} values instead of {count} {expected}", tree.count)));
-        }
-        let root = Node::open(&tree, &bytes.slice(body..), expect.utf8)?;
+        let dictionary = if tree.is_shared() { dictionary()? } else { None };
+        let root = Node::open(&tree, &body, expect.utf8, dictionary)?;
         Ok(Self { rows: header.rows(), tree, root })
+    }
+
+    /// Whether the values are those of the chunk's dictionary.
+    pub fn is_shared(&self) -> bool {
+        self.tree.is_shared()
     }
 
     /// Rows.
@@ -148,6 +143,57 @@ impl Page {
     pub fn describe(&self) -> &EncodingTree {
         &self.tree
     }
+}
+
+/// A page whose CRC and length are right, taken apart.
+struct Parts {
+    header: PageHeader,
+    tree: EncodingTree,
+    body: Bytes,
+}
+
+impl Parts {
+    fn read(bytes: &Bytes, expect: &PageExpect) -> Result<Self> {
+        let header = PageHeader::read(bytes)?;
+        if header.length() != bytes.len() || !bytes.len().is_multiple_of(8) {
+            return Err(Error::invalid_file(format!("a page of {} bytes says that it has {}", bytes.len(), header.length())));
+        }
+        if expect.checksum && crc32fast::hash(&bytes[PageHeader::CRC_LENGTH..]) != header.crc.get() {
+            return Err(Error::checksum("a page is damaged"));
+        }
+        let rows = header.row_count.get();
+        if expect.rows.is_some_and(|expected| expected != rows) {
+            return Err(Error::invalid_file(format!("a page has {rows} rows, and its metadata says {:?}", expect.rows)));
+        }
+        let tree_end = PageHeader::LENGTH.saturating_add(header.tree_length.get() as usize);
+        let body = ceil8(tree_end.min(bytes.len()));
+        let (Some(tree), true) = (bytes.get(PageHeader::LENGTH..tree_end), body <= bytes.len()) else {
+            return Err(Error::invalid_file("an encoding tree ends behind its page"));
+        };
+        let tree = EncodingTree::read(tree)?;
+        if tree.ptype != expect.ptype {
+            return Err(Error::invalid_file(format!("a page holds {} values instead of {}", tree.ptype.name(), expect.ptype.name())));
+        }
+        Ok(Self { header, tree, body: bytes.slice(body..) })
+    }
+}
+
+/// How a page is encoded, which may be one of a dictionary or one that needs it.
+pub fn describe(bytes: &Bytes, expect: &PageExpect) -> Result<EncodingTree> {
+    Parts::read(bytes, expect).map(|parts| parts.tree)
+}
+
+/// Opens the pages of a chunk's dictionary, which have no rows; `expect` is what is expected of the pages that it is for.
+pub(crate) fn open_dictionary(pages: &[Bytes], expect: &PageExpect) -> Result<ChunkDictionary> {
+    let expect = PageExpect { rows: Some(0), ..*expect };
+    let open = |bytes: &Bytes| {
+        let Parts { tree, body, .. } = Parts::read(bytes, &expect)?;
+        if tree.count > COUNT_MAX {
+            return Err(Error::invalid_file(format!("a page of a dictionary with {} values", tree.count)));
+        }
+        Node::open(&tree, &body, expect.utf8, None)
+    };
+    ChunkDictionary::new(expect.ptype, pages.iter().map(open).collect::<Result<_>>()?)
 }
 
 #[cfg(test)]

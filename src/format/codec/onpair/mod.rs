@@ -400,7 +400,7 @@ mod tests {
             let mut page = Vec::new();
             encoded.write(&mut page);
             let body = Bytes::from(page).slice(encoded.tree().len().next_multiple_of(8)..);
-            Node::open(&EncodingTree::read(encoded.tree())?, &body, true)
+            Node::open(&EncodingTree::read(encoded.tree())?, &body, true, None)
         }
 
         fn read(&self, range: Range<usize>) -> Result<Vec<String>> {
@@ -532,7 +532,7 @@ mod tests {
             let mut page = Vec::new();
             encoded.write(&mut page);
             let body = Bytes::from(page).slice(encoded.tree().len().next_multiple_of(8)..);
-            let node = Node::open(&EncodingTree::read(encoded.tree()).unwrap(), &body, false).unwrap();
+            let node = Node::open(&EncodingTree::read(encoded.tree()).unwrap(), &body, false, None).unwrap();
             let mut out = Output::new(PType::Bytes, count);
             node.decode(0..count, &mut out).unwrap();
             let Decoded::Views { views, buffers } = out.finish() else { panic!("views") };

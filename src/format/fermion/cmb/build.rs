@@ -45,6 +45,11 @@ impl CmbBuilder {
         Ok(())
     }
 
+    /// Whether the pages of a chunk share a dictionary.
+    pub fn has_dictionary(&self) -> bool {
+        self.chunks.iter().any(|chunk| matches!(chunk, Chunk::Pages(pages) if !pages.dictionary.is_empty()))
+    }
+
     /// The bytes of the CMB, a multiple of 8; none if the column is null in every row.
     pub fn finish(&self, checksum: bool) -> Result<Vec<u8>> {
         if self.is_null_in_every_row() {
@@ -97,7 +102,10 @@ fn check_chunk(stream: StreamType, chunk: &Chunk) -> Result<()> {
         Chunk::Pages(pages) if pages.length == 0 || pages.length == LENGTH_ALL_NULL => {
             Err(Error::invalid_argument(format!("a chunk cannot have {} bytes", pages.length)))
         }
-        Chunk::Pages(pages) if pages.pages.len() > 1 && pages.pages.iter().any(|page| page.rows.is_none()) => {
+        Chunk::Pages(pages) if !pages.dictionary.is_empty() && (stream != StreamType::Data || pages.pages.is_empty()) => {
+            Err(Error::invalid_argument("only pages of DATA share a dictionary"))
+        }
+        Chunk::Pages(pages) if pages.dictionary.len() + pages.pages.len() > 1 && pages.pages.iter().any(|page| page.rows.is_none()) => {
             Err(Error::invalid_argument("a page of several has to know its rows"))
         }
         _ => Ok(()),
@@ -171,11 +179,16 @@ impl Payload {
     }
 
     fn full_desc(&mut self, pages: &Pages) -> Result<FullChunkDesc> {
-        let mut flags = pages.stats.flags & !ZoneStats::PAGE_EXT;
+        let mut flags = pages.stats.flags & !ZoneStats::LAYOUT;
         let mut page_meta_offset = 0;
-        if pages.pages.len() > 1 {
+        let dictionary = pages.dictionary.iter().map(|&size| ChunkPage { size, rows: Some(0), stats: ZoneStats::UNKNOWN });
+        let all: Vec<ChunkPage> = dictionary.chain(pages.pages.iter().copied()).collect();
+        if !pages.dictionary.is_empty() {
+            flags |= ZoneStats::DICTIONARY;
+        }
+        if all.len() > 1 {
             page_meta_offset = self.pool_position()?;
-            if self.push_page_metas(&pages.pages) {
+            if self.push_page_metas(&all) {
                 flags |= ZoneStats::PAGE_EXT;
             }
         }
@@ -190,7 +203,7 @@ impl Payload {
             chunk_min: pages.stats.min.into(),
             chunk_max: pages.stats.max.into(),
             null_count: pages.stats.null_count.into(),
-            num_pages: u32_of(pages.pages.len().max(1))?.into(),
+            num_pages: u32_of(all.len().max(1))?.into(),
             page_meta_offset: page_meta_offset.into(),
             bounds_offset: bounds_offset.into(),
         })

@@ -31,7 +31,10 @@ pub struct Pages {
     pub length: u32,
     /// Statistics of the chunk; nothing is known ([`ZoneStats::UNKNOWN`]) where none are stored.
     pub stats: ZoneStats,
-    /// The pages, one behind the other from `offset` on; their sizes add up to `length`. Empty if only the pages themselves say (SIMPLE).
+    /// Bytes of each page of the dictionary that the pages share, if they do; they come first.
+    pub dictionary: Vec<u32>,
+    /// The pages, one behind the other from `offset`, or the end of the dictionary, on; all sizes add up to `length`. Empty if only the pages
+    /// themselves say (SIMPLE).
     pub pages: Vec<ChunkPage>,
     /// Exact or long bounds, where stored.
     pub bounds: Option<Bounds>,

@@ -155,7 +155,11 @@ impl Cmb {
             DescType::Full => {
                 let full: &FullChunkDesc = self.descriptor(desc, stripe)?;
                 let slots = desc.stream.slots_per_row.and_then(|slots| slots.checked_mul(u64::from(place.rows)));
-                self.read_pages(desc, place, full.offset.get(), full.length.get(), |pages| self.read_full(full, slots, pages))
+                let is_data = desc.stream.stream_type == StreamType::Data;
+                self.read_pages(desc, place, full.offset.get(), full.length.get(), |pages| {
+                    self.read_full(full, slots, pages)?;
+                    if full.flags.get() & ZoneStats::DICTIONARY != 0 { take_dictionary(pages, is_data) } else { Ok(()) }
+                })
             }
         }
     }
@@ -175,7 +179,7 @@ impl Cmb {
             LENGTH_ALL_NULL if desc.stream.stream_type == StreamType::Validity => Ok(Chunk::AllNull),
             _ => {
                 self.check_place(place, offset, length)?;
-                let mut pages = Pages { offset, length, stats: ZoneStats::UNKNOWN, pages: Vec::new(), bounds: None };
+                let mut pages = Pages { offset, length, stats: ZoneStats::UNKNOWN, dictionary: Vec::new(), pages: Vec::new(), bounds: None };
                 fill(&mut pages)?;
                 Ok(Chunk::Pages(pages))
             }
@@ -201,7 +205,7 @@ impl Cmb {
     }
 
     fn read_full(&self, full: &FullChunkDesc, slots: Option<u64>, pages: &mut Pages) -> Result<()> {
-        let flags = full.flags.get() & !ZoneStats::PAGE_EXT;
+        let flags = full.flags.get() & !ZoneStats::LAYOUT;
         pages.stats = checked_stats(full.chunk_min.get(), full.chunk_max.get(), full.null_count.get(), flags, slots)?;
         pages.pages = if full.num_pages.get() > 1 {
             self.read_page_metas(full, slots)?
@@ -299,6 +303,16 @@ fn stream_desc(meta: &StreamMeta, stream: Stream, payload_offset: usize) -> Resu
         }
         _ => Ok(StreamDesc { stream, desc_type, chunks_offset }),
     }
+}
+
+/// The pages without rows that come first are the dictionary.
+fn take_dictionary(pages: &mut Pages, is_data: bool) -> Result<()> {
+    let count = pages.pages.iter().take_while(|page| page.rows == Some(0)).count();
+    if !is_data || count == 0 || count == pages.pages.len() {
+        return Err(Error::invalid_file("the dictionary of a chunk is missing, or the pages that it is for"));
+    }
+    pages.dictionary = pages.pages.drain(..count).map(|page| page.size).collect();
+    Ok(())
 }
 
 fn payload_place(offset: u32) -> Result<usize> {

@@ -25,7 +25,7 @@ fn page(size: u32, rows: u32, min: i64, max: i64, null_count: u32) -> ChunkPage 
 }
 
 fn simple(stripe: u64, length: u32) -> Chunk {
-    Chunk::Pages(Pages { offset: 8 + stripe * 10_000, length, stats: ZoneStats::UNKNOWN, pages: Vec::new(), bounds: None })
+    Chunk::Pages(Pages { offset: 8 + stripe * 10_000, length, stats: ZoneStats::UNKNOWN, dictionary: Vec::new(), pages: Vec::new(), bounds: None })
 }
 
 fn full(stripe: u64, pages: Vec<ChunkPage>, bounds: Option<Bounds>) -> Chunk {
@@ -37,7 +37,7 @@ fn full(stripe: u64, pages: Vec<ChunkPage>, bounds: Option<Bounds>) -> Chunk {
         stats = if rows == 0 { page.stats } else { stats.merge(rows, &page.stats, page_rows) };
         rows += page_rows;
     }
-    Chunk::Pages(Pages { offset: 208 + stripe * 10_000, length, stats, pages, bounds })
+    Chunk::Pages(Pages { offset: 208 + stripe * 10_000, length, stats, dictionary: Vec::new(), pages, bounds })
 }
 
 fn bounds() -> Bounds {
@@ -265,7 +265,7 @@ fn chunks_that_cannot_be_written_are_refused() {
     assert_eq!(builder.streams(), [StreamType::Validity, StreamType::Data]);
     let mut unknown_rows = page(64, 0, 0, 0, 0);
     unknown_rows.rows = None;
-    let two_pages = Pages { offset: 8, length: 128, stats: ZoneStats::UNKNOWN, pages: vec![unknown_rows; 2], bounds: None };
+    let two_pages = Pages { offset: 8, length: 128, stats: ZoneStats::UNKNOWN, dictionary: Vec::new(), pages: vec![unknown_rows; 2], bounds: None };
     for chunks in [
         vec![Chunk::Default],
         vec![Chunk::Default, Chunk::AllNull],
@@ -319,4 +319,33 @@ fn bounds_are_no_longer_than_they_may_be() {
         let cmb = read(&DataType::Utf8, &build(&DataType::Utf8, &by_stripe, true), true).unwrap();
         assert_eq!(cmb.chunk(1, 0).map_err(|error| error.kind()).err(), (!fits).then_some(ErrorKind::InvalidFile));
     }
+}
+
+#[test]
+fn a_dictionary_is_the_pages_without_rows_that_come_first() {
+    let with = |dictionary: &[u32], pages: Vec<ChunkPage>| {
+        let Chunk::Pages(chunk) = full(0, pages, None) else { panic!("pages") };
+        let length = chunk.length + dictionary.iter().sum::<u32>();
+        vec![Chunk::Default, Chunk::Pages(Pages { length, dictionary: dictionary.to_vec(), ..chunk })]
+    };
+    let stripes = |first: Vec<Chunk>| [first, vec![Chunk::AllNull, Chunk::Default], vec![Chunk::AllNull, Chunk::Default]];
+    for pages in [vec![page(64, 1000, 1, 2, 0)], vec![page(64, 700, -5, 9, 3), page(32, 300, 4, 4, 0)]] {
+        let expected = stripes(with(&[48, 16], pages));
+        let cmb = read(&DataType::Utf8, &build(&DataType::Utf8, &expected, true), true).unwrap();
+        assert_eq!(chunks(&cmb).unwrap(), expected);
+    }
+    // The flag without such pages, and such pages without others.
+    let bytes = build(&DataType::Utf8, &stripes(with(&[48], vec![page(64, 1000, 1, 2, 0)])), false);
+    let rows = |rows: [u32; 2]| {
+        let mut bytes = bytes.clone();
+        let at = bytes.windows(8).position(|meta| *meta == [48, 0, 0, 0, 0, 0, 0, 0]).unwrap();
+        bytes[at + 4..at + 8].copy_from_slice(&rows[0].to_le_bytes());
+        bytes[at + 28..at + 32].copy_from_slice(&rows[1].to_le_bytes());
+        read(&DataType::Utf8, &bytes, false).unwrap().chunk(1, 0)
+    };
+    assert!(rows([0, 1000]).is_ok());
+    assert_eq!(rows([400, 600]).unwrap_err().kind(), ErrorKind::InvalidFile);
+    assert_eq!(rows([1000, 0]).unwrap_err().kind(), ErrorKind::InvalidFile);
+    let mut builder = CmbBuilder::new(&DataType::Utf8);
+    assert!(builder.push_stripe(1000, with(&[48], Vec::from([page(64, 1000, 1, 2, 0)])).into_iter().rev().collect()).is_err());
 }

@@ -10,7 +10,8 @@ use arrow::compute::filter;
 use arrow::datatypes::{DataType, FieldRef};
 use bytes::Bytes;
 
-use super::plan::{ColumnPlan, StreamPlan};
+use super::dictionary::{DICTIONARY_PART, LoadedDictionary};
+use super::plan::{ColumnPlan, PagePlan, StreamPlan};
 use crate::format::array::{
     LEAF_DATA, LEAF_VALIDITY, Ranges, Streams, TypeCounts, add_types, assemble, is_text, leaf_array, leaf_ptype, null_array, same_family, slots,
 };
@@ -44,6 +45,7 @@ enum LoadedStream {
 /// The pages of a stream that have been loaded, in their order.
 #[derive(Debug, Default)]
 struct LoadedPages {
+    dictionary: Option<LoadedDictionary>,
     pages: Vec<LoadedPage>,
     /// The first page that may be open.
     open_from: Cell<usize>,
@@ -102,7 +104,7 @@ impl LoadedColumn {
             let (page, local) = piece?;
             let bits = keep.slice(bit, local.len());
             bit += local.len();
-            page.open(&expect).and_then(|page| page.decode_kept(local, &bits, &mut out)).map_err(|error| error.at(page.offset))?;
+            pages.open(page, &expect).and_then(|page| page.decode_kept(local, &bits, &mut out)).map_err(|error| error.at(page.offset))?;
         }
         let nulls = self.validity(LEAF_VALIDITY, ranges)?.map(|nulls| kept_bits(nulls.inner(), keep)).transpose()?;
         leaf_array(&self.out_type, out.finish(), nulls.map(NullBuffer::new), count).map(Some)
@@ -145,19 +147,28 @@ impl LoadedColumn {
         let mut left = most;
         for piece in pages.pieces(ranges) {
             let (page, local) = piece?;
-            let coded = |codes: &mut Vec<u32>| page.open(&expect)?.coded(local.clone(), left, codes);
-            let known = parts.last_mut().filter(|part| part.page == page.first);
+            let opened = pages.open(page, &expect).map_err(|error| error.at(page.offset))?;
+            let shared = pages.dictionary.as_ref().filter(|_| opened.is_shared());
+            let (id, most) = if shared.is_some() { (DICTIONARY_PART, pages.most_shared(ranges, most)) } else { (page.first, left) };
+            let known = parts.last_mut().filter(|part| part.page == id);
             let mut codes = Vec::new();
-            let values = coded(known.map_or(&mut codes, |part| &mut part.codes)).map_err(|error| error.at(page.offset))?;
+            let values = opened.coded(local, most, known.map_or(&mut codes, |part| &mut part.codes)).map_err(|error| error.at(page.offset))?;
             let Some(values) = values else { return Ok(None) };
             if codes.is_empty() {
                 continue;
             }
             // The values may be more than a batch has room for, or one that only nulls have may not be of the type.
-            let Ok(values) = leaf_array(&self.out_type, values, None, 1) else { return Ok(None) };
-            let Some(after) = left.checked_sub(values.len() + PART_VALUES) else { return Ok(None) };
-            left = after;
-            parts.push(CodedPart { page: page.first, values, codes });
+            let array = || leaf_array(&self.out_type, values, None, 1);
+            let values = match shared {
+                Some(dictionary) => dictionary.array(array),
+                None => array(),
+            };
+            let Ok(values) = values else { return Ok(None) };
+            if shared.is_none() {
+                let Some(after) = left.checked_sub(values.len() + PART_VALUES) else { return Ok(None) };
+                left = after;
+            }
+            parts.push(CodedPart { page: id, values, codes });
         }
         Ok(Some(Coded { parts, nulls: self.validity(LEAF_VALIDITY, ranges)? }))
     }
@@ -181,8 +192,21 @@ struct Expect {
 }
 
 impl LoadedPages {
-    fn new(pages: Vec<LoadedPage>) -> Self {
-        Self { open_from: Cell::new(pages.len()), pages, ..Self::default() }
+    fn new(dictionary: Option<LoadedDictionary>, pages: Vec<LoadedPage>) -> Self {
+        Self { dictionary, open_from: Cell::new(pages.len()), pages, ..Self::default() }
+    }
+
+    /// Opens a page, if it is not open.
+    fn open<'a>(&self, page: &'a LoadedPage, expect: &Expect) -> Result<&'a Page> {
+        page.open(expect, self.dictionary.as_ref())
+    }
+
+    /// How many values the dictionary may have where a part of its own may have so many for these ranges: what is found out about its values serves
+    /// all loaded pages, as a page's does the ranges.
+    fn most_shared(&self, ranges: &Ranges, most: usize) -> usize {
+        let span = ranges.first().zip(ranges.last()).map_or(1, |(first, last)| (last.end - first.start).max(1));
+        let loaded: usize = self.pages.iter().map(|page| page.rows as usize).sum();
+        most.saturating_mul(loaded) / span
     }
 
     /// The page of a slot, or the first one behind it.
@@ -222,12 +246,14 @@ impl LoadedPages {
         // Pages that say how many values they have come before the memory for those.
         self.pieces(ranges).try_for_each(|piece| {
             let (page, _) = piece?;
-            page.open(expect).map(drop).map_err(|error| error.at(page.offset))
+            self.open(page, expect).map(drop).map_err(|error| error.at(page.offset))
         })?;
         let mut out = Output::new(expect.ptype, slots(ranges).saturating_add(expect.extra as usize));
         self.pieces(ranges).try_for_each(|piece| {
             let (page, local) = piece?;
-            page.decode(local, expect, &mut out).map_err(|error| error.at(page.offset))
+            // An offsets page has one number more than it has slots, and so has the range decoded.
+            let values = local.start..local.end + expect.extra as usize;
+            self.open(page, expect).and_then(|page| page.decode(values, &mut out)).map_err(|error| error.at(page.offset))
         })?;
         Ok(out.finish())
     }
@@ -258,17 +284,12 @@ impl LoadedPage {
         self.first.saturating_add(self.rows as usize)
     }
 
-    /// Decodes slots of this page; an offsets page has one number more than it has slots, and so has the range decoded.
-    fn decode(&self, local: Range<usize>, expect: &Expect, out: &mut Output) -> Result<()> {
-        self.open(expect)?.decode(local.start..local.end + expect.extra as usize, out)
-    }
-
-    fn open(&self, expect: &Expect) -> Result<&Page> {
+    fn open(&self, expect: &Expect, dictionary: Option<&LoadedDictionary>) -> Result<&Page> {
         if let Some(page) = self.page.get() {
             return Ok(page);
         }
         let expect = PageExpect { ptype: expect.ptype, rows: Some(self.rows), extra: expect.extra, checksum: expect.checksums, utf8: expect.text };
-        let page = Page::open(&self.bytes, &expect)?;
+        let page = Page::open_with(&self.bytes, &expect, || dictionary.map(|dictionary| dictionary.open(&expect)).transpose())?;
         Ok(self.page.get_or_init(|| page))
     }
 }
@@ -277,9 +298,9 @@ fn load_stream(plan: StreamPlan, fetched: &Fetched) -> Result<LoadedStream> {
     match plan {
         StreamPlan::Default => Ok(LoadedStream::Default),
         StreamPlan::AllNull => Ok(LoadedStream::AllNull),
-        StreamPlan::Chunk(range) => Ok(LoadedStream::Pages(LoadedPages::new(walk_pages(fetched.get(&range)?, range.start)?))),
-        StreamPlan::Pages(plans) => {
-            let load = |plan: super::plan::PagePlan| {
+        StreamPlan::Chunk(range) => Ok(LoadedStream::Pages(LoadedPages::new(None, walk_pages(fetched.get(&range)?, range.start)?))),
+        StreamPlan::Pages { dictionary, pages } => {
+            let load = |plan: PagePlan| {
                 let bytes = fetched.get(&plan.range)?;
                 let rows = match plan.rows {
                     Some(rows) => rows,
@@ -287,7 +308,8 @@ fn load_stream(plan: StreamPlan, fetched: &Fetched) -> Result<LoadedStream> {
                 };
                 Ok(LoadedPage { first: plan.first, rows, offset: plan.range.start, bytes, page: OnceCell::new() })
             };
-            Ok(LoadedStream::Pages(LoadedPages::new(plans.into_iter().map(load).collect::<Result<_>>()?)))
+            let dictionary = LoadedDictionary::load(&dictionary, fetched)?;
+            Ok(LoadedStream::Pages(LoadedPages::new(dictionary, pages.into_iter().map(load).collect::<Result<_>>()?)))
         }
     }
 }
@@ -407,7 +429,7 @@ mod tests {
 
     #[test]
     fn pages_are_closed_behind_the_rows_that_are_read() {
-        let mut column = column(DataType::Int64, vec![LoadedStream::Default, LoadedStream::Pages(LoadedPages::new(numbers()))]);
+        let mut column = column(DataType::Int64, vec![LoadedStream::Default, LoadedStream::Pages(LoadedPages::new(None, numbers()))]);
         let mut batch = |ranges: &Ranges, again: bool, expected: &[usize]| {
             column.release();
             for _ in 0..2 {
@@ -434,10 +456,10 @@ mod tests {
     fn type_ids_are_counted_once() {
         let ids =
             |first: usize| page(first, PType::I8, Buffer::from_vec((0..ROWS).map(|row| i8::try_from(row % 4 / 3).unwrap()).collect::<Vec<_>>()));
-        let pages = || LoadedStream::Pages(LoadedPages::new((0..10).map(|index| ids(index * ROWS)).collect()));
+        let pages = || LoadedStream::Pages(LoadedPages::new(None, (0..10).map(|index| ids(index * ROWS)).collect()));
         let fields = [(0, Arc::new(Field::new("x", DataType::Null, true))), (1, Arc::new(Field::new("y", DataType::Int64, true)))];
         let data_type = DataType::Union(fields.into_iter().collect::<UnionFields>(), UnionMode::Dense);
-        let mut column = column(data_type, vec![pages(), LoadedStream::Default, LoadedStream::Pages(LoadedPages::new(numbers()))]);
+        let mut column = column(data_type, vec![pages(), LoadedStream::Default, LoadedStream::Pages(LoadedPages::new(None, numbers()))]);
         for start in [0, 2000, 2000, 6000] {
             column.release();
             let read = column.read(&[start..start + 2000]).unwrap();

@@ -2,6 +2,7 @@
 
 mod column;
 mod columns;
+mod dictionary;
 mod file;
 mod meta;
 mod morsel;

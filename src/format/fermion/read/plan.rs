@@ -33,8 +33,8 @@ pub(super) enum StreamPlan {
     Default,
     /// Nothing is stored, all slots are null.
     AllNull,
-    /// These pages.
-    Pages(Vec<PagePlan>),
+    /// These pages, and those of the dictionary that they may need.
+    Pages { dictionary: Vec<Range<u64>>, pages: Vec<PagePlan> },
     /// A chunk whose pages are found by their own headers.
     Chunk(Range<u64>),
 }
@@ -93,13 +93,26 @@ fn plan_stream(cmb: &Cmb, stream: usize, stripe: usize, rows: &Ranges, counted: 
         Chunk::Default => StreamPlan::Default,
         Chunk::AllNull => StreamPlan::AllNull,
         Chunk::Pages(pages) if pages.pages.is_empty() => StreamPlan::Chunk(pages.offset..pages.offset + u64::from(pages.length)),
-        Chunk::Pages(pages) => StreamPlan::Pages(wanted_pages(&pages, slots_per_row, rows)),
+        Chunk::Pages(pages) => plan_pages(&pages, slots_per_row, rows),
     })
 }
 
+fn plan_pages(chunk: &Pages, slots_per_row: Option<usize>, rows: &Ranges) -> StreamPlan {
+    let mut offset = chunk.offset;
+    let mut dictionary: Vec<Range<u64>> = Vec::with_capacity(chunk.dictionary.len());
+    for size in &chunk.dictionary {
+        dictionary.push(offset..offset + u64::from(*size));
+        offset += u64::from(*size);
+    }
+    let pages = wanted_pages(chunk, offset, slots_per_row, rows);
+    if pages.is_empty() {
+        dictionary.clear();
+    }
+    StreamPlan::Pages { dictionary, pages }
+}
+
 /// The pages that hold a wanted row; below a list, where only the data says which those are, all pages.
-fn wanted_pages(pages: &Pages, slots_per_row: Option<usize>, rows: &Ranges) -> Vec<PagePlan> {
-    let mut offset = pages.offset;
+fn wanted_pages(pages: &Pages, mut offset: u64, slots_per_row: Option<usize>, rows: &Ranges) -> Vec<PagePlan> {
     let mut first = 0;
     let mut wanted = Vec::with_capacity(pages.pages.len());
     for page in &pages.pages {
@@ -132,7 +145,7 @@ impl StreamPlan {
     fn ranges(&self) -> Vec<Range<u64>> {
         match self {
             Self::Default | Self::AllNull => Vec::new(),
-            Self::Pages(pages) => pages.iter().map(|page| page.range.clone()).collect(),
+            Self::Pages { dictionary, pages } => dictionary.iter().chain(pages.iter().map(|page| &page.range)).cloned().collect(),
             Self::Chunk(range) => vec![range.clone()],
         }
     }
@@ -147,9 +160,10 @@ mod tests {
     #[test]
     fn only_pages_with_wanted_rows_are_read() {
         let page = |rows| ChunkPage { size: 8, rows: Some(rows), stats: ZoneStats::UNKNOWN };
-        let pages = Pages { offset: 80, length: 24, stats: ZoneStats::UNKNOWN, pages: vec![page(10), page(10), page(5)], bounds: None };
+        let (stats, pages) = (ZoneStats::UNKNOWN, vec![page(10), page(10), page(5)]);
+        let mut pages = Pages { offset: 80, length: 24, stats, dictionary: Vec::new(), pages, bounds: None };
         let check = |scale: Option<usize>, rows: &Ranges, expected: &[usize]| {
-            let firsts: Vec<usize> = wanted_pages(&pages, scale, rows).iter().map(|page| page.first).collect();
+            let firsts: Vec<usize> = wanted_pages(&pages, 80, scale, rows).iter().map(|page| page.first).collect();
             assert_eq!(firsts, expected, "{scale:?} {rows:?}");
         };
         check(Some(1), &[0..25], &[0, 10, 20]);
@@ -158,5 +172,10 @@ mod tests {
         check(Some(5), &[2..4], &[10]);
         check(None, &[2..4], &[0, 10, 20]);
         check(Some(1), &[], &[]);
+        // With the dictionary, which comes first, if there are any.
+        (pages.length, pages.dictionary) = (64, vec![16, 24]);
+        let fetched = |rows: &Ranges| plan_pages(&pages, Some(1), rows).ranges();
+        assert_eq!(fetched(&[9..10, 20..21]), [80..96, 96..120, 120..128, 136..144]);
+        assert_eq!(fetched(&[]), Vec::<Range<u64>>::new());
     }
 }

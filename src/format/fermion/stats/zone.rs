@@ -28,6 +28,10 @@ impl ZoneStats {
     pub const PAGE_EXT: u32 = 1 << 4;
     /// `null_count` is set.
     pub const HAS_NULL_COUNT: u32 = 1 << 5;
+    /// (In the file, of a chunk) its first pages, those without rows, are a dictionary for the others.
+    pub const DICTIONARY: u32 = 1 << 6;
+    /// What a chunk's flags say about its layout rather than its values.
+    pub const LAYOUT: u32 = Self::PAGE_EXT | Self::DICTIONARY;
 
     /// Nothing is known.
     pub const UNKNOWN: Self = Self { min: 0, max: 0, null_count: 0, flags: 0 };

@@ -54,6 +54,12 @@ impl ColumnWriter {
         streams.iter_mut().flat_map(StreamWriter::unencoded).map(move |page| ColumnPage { field, settings, page })
     }
 
+    /// Adds what is known only at the end of the stripe to them.
+    pub(super) fn close_stripe(&mut self) -> Result<()> {
+        let Self { field, streams, settings, .. } = self;
+        streams.iter_mut().try_for_each(|stream| stream.close_stripe(settings)).map_err(|error| error.in_column(field.name()))
+    }
+
     /// Takes note that they are encoded.
     pub(super) fn settle(&mut self) {
         self.streams.iter_mut().for_each(StreamWriter::settle);
@@ -83,6 +89,16 @@ impl ColumnWriter {
 
     pub(super) fn encoded_bytes(&self) -> usize {
         self.streams.iter().map(StreamWriter::encoded_bytes).sum()
+    }
+
+    /// Bytes of dictionaries that grow.
+    pub(super) fn dictionary_bytes(&self) -> usize {
+        self.streams.iter().map(StreamWriter::dictionary_bytes).sum()
+    }
+
+    /// Whether the pages of any chunk share a dictionary.
+    pub(super) fn has_dictionary(&self) -> bool {
+        self.metadata.has_dictionary()
     }
 
     /// Ends a stripe of `rows` rows: the streams go out one after the other.

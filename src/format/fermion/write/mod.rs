@@ -3,6 +3,7 @@
 mod column;
 mod cut;
 mod options;
+mod sharing;
 mod stream;
 mod tail;
 mod writer;

@@ -1,5 +1,7 @@
 //! One stream of a column: pages gather until the stripe ends, then they are its chunk.
 
+use std::sync::Arc;
+
 use arrow::array::{Array, ArrayRef};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow::datatypes::DataType;
@@ -7,11 +9,12 @@ use bytes::Bytes;
 
 use super::cut::{even, page_lengths};
 use super::options::WriterOptions;
-use crate::format::array::leaf_values;
-use crate::format::codec::{EncodeOptions, Memory, PType, Values, encode_next};
+use super::sharing::Sharing;
+use crate::format::array::{binary_views, leaf_values};
+use crate::format::codec::{ChunkDictionary, Decoded, EncodeOptions, Memory, Output, PType, Values, encode_codes, encode_next};
 use crate::format::error::{Error, Result};
 use crate::format::fermion::cmb::{Chunk, ChunkPage, Pages, StreamType};
-use crate::format::fermion::page::write_page;
+use crate::format::fermion::page::{Page, PageExpect, write_page};
 use crate::format::fermion::stats::{Bounds, ZoneStats, leaf_bounds, leaf_stats};
 
 /// Settings of the pages of a stream.
@@ -35,8 +38,12 @@ impl PageSettings {
         }
     }
 
+    fn coded_page(&self, codes: &[u32], ptype: PType) -> Result<Vec<u8>> {
+        Ok(write_page(&encode_codes(codes, ptype, &self.encode)?, width(codes.len())?, self.checksums))
+    }
+
     fn page(&self, page: &Unencoded, rows: usize, memory: &Memory) -> Result<(Vec<u8>, Memory)> {
-        let rows = u32::try_from(rows).map_err(|_| Error::invalid_argument("a page has too many rows"))?;
+        let rows = width(rows)?;
         let (encoded, memory) = encode_next(&page.values, page.nulls.as_ref(), &self.encode, memory)?;
         Ok((write_page(&encoded, rows, self.checksums), memory))
     }
@@ -54,9 +61,11 @@ pub(super) struct StreamWriter {
     any_valid: bool,
     next_offset: i64,
     bounds: Option<Option<Bounds>>,
-    /// The first page that is not encoded.
-    unencoded: usize,
     memory: Memory,
+    sharing: Sharing,
+    /// Pages of the dictionary that other pages share.
+    dictionary: Vec<PendingPage>,
+    dictionary_memory: Memory,
 }
 
 /// A page that waits to be encoded, or for the end of its stripe.
@@ -72,7 +81,11 @@ enum Body {
     /// With what is known from pages before it.
     Values(Unencoded, Memory),
     /// With what is known from this page and those before it, until the next page is told.
-    Bytes(Vec<u8>, Memory),
+    Bytes(Vec<u8>, Option<Memory>),
+    /// Codes of the chunk's dictionary.
+    Codes(Vec<u32>, Shared),
+    /// The same encoded.
+    Shared(Vec<u8>, Shared),
     /// Validity that needs no page if the whole stripe is like it.
     Uniform(bool),
 }
@@ -84,12 +97,48 @@ struct Unencoded {
     nulls: Option<NullBuffer>,
 }
 
+/// What is known of a page that shares a dictionary, should it have to do without.
+#[derive(Debug, Clone)]
+struct Shared {
+    ptype: PType,
+    nulls: Option<NullBuffer>,
+}
+
 impl PendingPage {
     /// Encodes the page, if it is not.
     pub(super) fn encode(&mut self, settings: &PageSettings) -> Result<()> {
-        if let Body::Values(values, memory) = &self.body {
-            let (bytes, memory) = settings.page(values, self.rows, memory)?;
-            self.body = Body::Bytes(bytes, memory);
+        match &mut self.body {
+            Body::Values(values, memory) => {
+                let (bytes, memory) = settings.page(values, self.rows, memory)?;
+                self.body = Body::Bytes(bytes, Some(memory));
+            }
+            Body::Codes(codes, shared) => self.body = Body::Shared(settings.coded_page(codes, shared.ptype)?, shared.clone()),
+            Body::Bytes(..) | Body::Shared(..) | Body::Uniform(_) => {}
+        }
+        Ok(())
+    }
+
+    fn waits(&self) -> bool {
+        matches!(self.body, Body::Values(..) | Body::Codes(..))
+    }
+
+    fn encoded_bytes(&self) -> usize {
+        match &self.body {
+            Body::Bytes(bytes, _) | Body::Shared(bytes, _) => bytes.len(),
+            Body::Values(..) | Body::Codes(..) | Body::Uniform(_) => 0,
+        }
+    }
+
+    /// Takes the values of a page that shares them from the dictionary, to be encoded by themselves.
+    fn unshare(&mut self, dictionary: &Arc<ChunkDictionary>, settings: &PageSettings, memory: &Memory) -> Result<()> {
+        self.encode(settings)?;
+        if let Body::Shared(bytes, Shared { ptype, nulls }) = &mut self.body {
+            let expect = PageExpect { ptype: *ptype, rows: None, extra: 0, checksum: false, utf8: false };
+            let page = Page::open_with(&Bytes::from(std::mem::take(bytes)), &expect, || Ok(Some(Arc::clone(dictionary))))?;
+            let mut out = Output::new(*ptype, page.len());
+            page.decode(0..page.len(), &mut out)?;
+            let values = decoded_values(*ptype, out.finish());
+            self.body = Body::Values(Unencoded { values, nulls: nulls.take() }, memory.clone());
         }
         Ok(())
     }
@@ -100,7 +149,8 @@ impl PendingPage {
             // To write text in tokens takes several times as long as to pack numbers.
             Body::Values(Unencoded { values: values @ Values::Bytes(_), .. }, _) => 8 * values.raw_bytes(),
             Body::Values(Unencoded { values, .. }, _) => values.raw_bytes(),
-            Body::Bytes(..) | Body::Uniform(_) => 0,
+            Body::Codes(codes, _) => size_of_val(codes.as_slice()),
+            Body::Bytes(..) | Body::Shared(..) | Body::Uniform(_) => 0,
         }
     }
 }
@@ -115,8 +165,10 @@ impl StreamWriter {
             any_valid: false,
             next_offset: 0,
             bounds: None,
-            unencoded: 0,
             memory: Memory::default(),
+            sharing: Sharing::default(),
+            dictionary: Vec::new(),
+            dictionary_memory: Memory::default(),
         }
     }
 
@@ -131,22 +183,41 @@ impl StreamWriter {
 
     /// The pages that wait to be encoded.
     pub(super) fn unencoded(&mut self) -> impl Iterator<Item = &mut PendingPage> {
-        self.pages.iter_mut().skip(self.unencoded)
+        self.pages.iter_mut().chain(&mut self.dictionary).filter(|page| page.waits())
     }
 
     /// Takes note that they are encoded: what the first of them learnt that learnt anything is known to the next.
     pub(super) fn settle(&mut self) {
-        let before = self.memory.clone();
-        for page in self.pages.iter_mut().skip(self.unencoded) {
-            if let Body::Bytes(bytes, memory) = &mut page.body {
-                self.encoded_bytes += bytes.len();
-                let learnt = std::mem::take(memory);
-                if self.memory.is_same(&before) {
-                    self.memory = learnt;
-                }
-            }
+        learn(&mut self.memory, &mut self.pages);
+        learn(&mut self.dictionary_memory, &mut self.dictionary);
+        self.encoded_bytes = self.pages.iter().chain(&self.dictionary).map(PendingPage::encoded_bytes).sum();
+    }
+
+    /// Bytes of the dictionary that grows.
+    pub(super) fn dictionary_bytes(&self) -> usize {
+        self.sharing.memory_size()
+    }
+
+    /// No more pages will come: what is left of the dictionary is its last page, unless it is better to do without.
+    pub(super) fn close_stripe(&mut self, settings: &PageSettings) -> Result<()> {
+        self.add_dictionary(true, settings)?;
+        self.sharing = self.sharing.next_chunk();
+        Ok(())
+    }
+
+    /// Adds the next page of the dictionary, if there is one; or takes the dictionary away, if it has not been worth it.
+    fn add_dictionary(&mut self, is_last: bool, settings: &PageSettings) -> Result<()> {
+        if self.sharing.is_in_vain(is_last) {
+            self.dictionary.clear();
+            let Some(values) = self.sharing.take()? else { return Ok(()) };
+            let dictionary = Arc::new(ChunkDictionary::of(&values));
+            return self.pages.iter_mut().try_for_each(|page| page.unshare(&dictionary, settings, &self.memory));
         }
-        self.unencoded = self.pages.len();
+        if let Some(values) = self.sharing.next_page(is_last)? {
+            let body = Body::Values(Unencoded { values, nulls: None }, self.dictionary_memory.clone());
+            self.dictionary.push(PendingPage { rows: 0, stats: ZoneStats::UNKNOWN, body });
+        }
+        Ok(())
     }
 
     pub(super) fn push_validity(&mut self, nulls: Option<&NullBuffer>, rows: usize) {
@@ -186,7 +257,7 @@ impl StreamWriter {
         let mut start = 0;
         for rows in page_lengths(&values, settings.page_bytes, settings.page_rows) {
             let slice = array.slice(start, rows);
-            let body = self.values(values.slice(start, rows), slice.nulls().cloned());
+            let body = self.data(values.slice(start, rows), slice.nulls().cloned(), settings)?;
             let stats = if settings.statistics { leaf_stats(slice.as_ref()) } else { ZoneStats::UNKNOWN };
             if settings.statistics {
                 self.merge_bounds(leaf_bounds(slice.as_ref()), &stats, array.data_type());
@@ -195,7 +266,14 @@ impl StreamWriter {
             self.add(rows, stats, body);
             start += rows;
         }
-        Ok(())
+        self.add_dictionary(false, settings)
+    }
+
+    fn data(&mut self, values: Values, nulls: Option<NullBuffer>, settings: &PageSettings) -> Result<Body> {
+        Ok(match self.sharing.codes(&values, nulls.as_ref(), &settings.encode)? {
+            Some(codes) => Body::Codes(codes, Shared { ptype: values.ptype(), nulls }),
+            None => self.values(values, nulls),
+        })
     }
 
     /// A page of nulls alone says nothing about the bounds of the chunk.
@@ -219,6 +297,8 @@ impl StreamWriter {
     pub(super) fn finish_stripe(&mut self, position: &mut u64, settings: &PageSettings, out: &mut Vec<Bytes>) -> Result<Chunk> {
         let stream = std::mem::replace(self, Self::new(self.kind));
         self.memory = stream.memory.clone();
+        self.dictionary_memory = stream.dictionary_memory.clone();
+        self.sharing = stream.sharing;
         let uniform = |valid: bool| stream.pages.iter().all(|page| matches!(page.body, Body::Uniform(v) if v == valid));
         match stream.kind {
             StreamType::Validity if uniform(true) => return Ok(Chunk::Default),
@@ -228,11 +308,13 @@ impl StreamWriter {
             _ => {}
         }
         let start = *position;
-        let mut pages = Vec::with_capacity(stream.pages.len());
-        for page in stream.pages {
+        let dictionary_pages = stream.dictionary.len();
+        let mut pages = Vec::with_capacity(dictionary_pages + stream.pages.len());
+        for page in stream.dictionary.into_iter().chain(stream.pages) {
             let bytes = match page.body {
-                Body::Bytes(bytes, _) => bytes,
+                Body::Bytes(bytes, _) | Body::Shared(bytes, _) => bytes,
                 Body::Values(values, memory) => settings.page(&values, page.rows, &memory)?.0,
+                Body::Codes(codes, shared) => settings.coded_page(&codes, shared.ptype)?,
                 Body::Uniform(valid) => {
                     let values = Values::Bool(constant_bits(valid, page.rows));
                     settings.page(&Unencoded { values, nulls: None }, page.rows, &Memory::default())?.0
@@ -244,7 +326,29 @@ impl StreamWriter {
         }
         let length = u32::try_from(*position - start).ok().filter(|length| *length < u32::MAX);
         let length = length.ok_or_else(|| Error::invalid_argument("a chunk passes 4 GiB; write smaller stripes (stripe_rows, stripe_bytes)"))?;
-        Ok(Chunk::Pages(Pages { offset: start, length, stats: chunk_stats(&pages), pages, bounds: stream.bounds.flatten() }))
+        let dictionary = pages.drain(..dictionary_pages).map(|page| page.size).collect();
+        Ok(Chunk::Pages(Pages { offset: start, length, stats: chunk_stats(&pages), dictionary, pages, bounds: stream.bounds.flatten() }))
+    }
+}
+
+/// What the first page learnt that learnt anything is known to the next.
+fn learn(memory: &mut Memory, pages: &mut [PendingPage]) {
+    let before = memory.clone();
+    for page in pages {
+        if let Body::Bytes(_, learnt) = &mut page.body
+            && let Some(learnt) = learnt.take()
+            && memory.is_same(&before)
+        {
+            *memory = learnt;
+        }
+    }
+}
+
+fn decoded_values(ptype: PType, decoded: Decoded) -> Values {
+    match decoded {
+        Decoded::Bool(bits) => Values::Bool(bits),
+        Decoded::Fixed(bytes) => Values::Fixed { ptype, bytes },
+        Decoded::Views { views, buffers } => Values::Bytes(binary_views(views, buffers, None)),
     }
 }
 

@@ -5,7 +5,7 @@ use arrow::datatypes::Schema;
 use super::column::ColumnWriter;
 use super::options::WriterOptions;
 use crate::format::error::{Error, Result};
-use crate::format::fermion::footer::{Footer, SETTING_CHECKSUMS, VERSION};
+use crate::format::fermion::footer::{Footer, SETTING_CHECKSUMS, SETTING_DICTIONARIES, VERSION};
 use crate::format::fermion::schema::{ORDERING_KEY, write_schema};
 use crate::format::fermion::stripes::{Stripe, write_stripes};
 
@@ -27,7 +27,7 @@ pub(super) fn write_tail(schema: &Schema, columns: &[ColumnWriter], stripes: &[S
         cmb_offset: position,
         stripes_offset: schema_offset + (schema_area.len() + cit.len()) as u64,
         row_count: stripes.iter().map(|stripe| u64::from(stripe.rows)).sum(),
-        settings: if options.checksums { SETTING_CHECKSUMS } else { 0 },
+        settings: settings(columns, options),
         column_count: count(columns.len())?,
         stripe_count: count(stripes.len())?,
         schema_crc: crc32fast::hash(&schema_area),
@@ -40,6 +40,12 @@ pub(super) fn write_tail(schema: &Schema, columns: &[ColumnWriter], stripes: &[S
     out.extend_from_slice(&stripe_area);
     out.extend_from_slice(&footer.to_bytes());
     Ok(out)
+}
+
+fn settings(columns: &[ColumnWriter], options: &WriterOptions) -> u64 {
+    let checksums = if options.checksums { SETTING_CHECKSUMS } else { 0 };
+    let dictionaries = if columns.iter().any(ColumnWriter::has_dictionary) { SETTING_DICTIONARIES } else { 0 };
+    checksums | dictionaries
 }
 
 fn count(n: usize) -> Result<u32> {

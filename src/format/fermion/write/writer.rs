@@ -94,7 +94,8 @@ impl Writer {
 
     /// Bytes held in memory, those that can be taken aside.
     pub fn buffered_bytes(&self) -> usize {
-        self.pending.bytes() + self.encoded_bytes()
+        let dictionaries: usize = self.columns.iter().map(ColumnWriter::dictionary_bytes).sum();
+        self.pending.bytes() + self.encoded_bytes() + dictionaries
     }
 
     /// Ends the file and gives the bytes that have not been taken.
@@ -159,6 +160,8 @@ impl Writer {
         }
         let offset = self.position;
         let rows = u32::try_from(self.stripe_rows).map_err(|_| Error::invalid_argument("a stripe has too many rows"))?;
+        self.columns.iter_mut().try_for_each(ColumnWriter::close_stripe)?;
+        encode_pages(&mut self.columns, self.options.threads)?;
         for column in &mut self.columns {
             column.finish_stripe(rows, &mut self.position, &mut self.out)?;
         }
@@ -191,6 +194,11 @@ impl FileWriter for Writer {
 fn encode_columns(columns: &mut [ColumnWriter], batches: &[RecordBatch], threads: usize) -> Result<()> {
     let arrays = |index: usize| batches.iter().map(|batch| batch.column(index)).collect::<Vec<_>>();
     in_parallel(columns.iter_mut().enumerate().collect(), threads, |(index, column)| column.push(&arrays(index)))?;
+    encode_pages(columns, threads)
+}
+
+/// Encodes the pages that wait to be.
+fn encode_pages(columns: &mut [ColumnWriter], threads: usize) -> Result<()> {
     let mut pages: Vec<_> = columns.iter_mut().flat_map(ColumnWriter::unencoded).collect();
     // What takes longest goes first, or else one thread would be busy with it when the others are done.
     pages.sort_by_cached_key(|page| Reverse(page.work()));

@@ -1,0 +1,252 @@
+//! The dictionary of a chunk: values that codes of any of its pages stand for. It is stored in a few pages of its own.
+
+use std::ops::Range;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow::array::BooleanBufferBuilder;
+
+use super::node::{COUNT_MAX, Node};
+use super::plain::rebase;
+use super::values::mixed_up;
+use super::words::{with_word, words_of};
+use super::{BLOCK, Decoded, Output, PType, Values};
+use crate::format::{Error, Result};
+
+/// The most pages of a dictionary. All of them may be in memory at once.
+const PAGES_MAX: usize = 16;
+/// Up to one value in so many is looked up by itself; to decode all then takes no longer.
+const RARE: usize = 64;
+
+/// The dictionary of a chunk, decoded as far as it is looked at.
+#[derive(Debug)]
+pub(crate) struct ChunkDictionary {
+    ptype: PType,
+    count: usize,
+    pages: Vec<Node>,
+    all: OnceLock<Decoded>,
+    /// Values that were looked up without decoding all.
+    picked: AtomicUsize,
+}
+
+impl ChunkDictionary {
+    /// A dictionary of these pages, of which there is at least one.
+    pub(crate) fn new(ptype: PType, pages: Vec<Node>) -> Result<Self> {
+        let count = pages.iter().fold(0_usize, |count, page| count.saturating_add(page.count()));
+        if pages.len() > PAGES_MAX || count > COUNT_MAX {
+            return Err(Error::invalid_file(format!("a dictionary of {} pages and {count} values", pages.len())));
+        }
+        if pages.iter().any(|page| page.ptype() != ptype) {
+            return Err(mixed_up());
+        }
+        Ok(Self { ptype, count, pages, all: OnceLock::new(), picked: AtomicUsize::new(0) })
+    }
+
+    /// The same of values that are at hand.
+    pub(crate) fn of(values: &Values) -> Self {
+        let all = match values {
+            Values::Bool(bits) => Decoded::Bool(bits.clone()),
+            Values::Fixed { bytes, .. } => Decoded::Fixed(bytes.clone()),
+            Values::Bytes(array) => Decoded::Views { views: array.views().clone(), buffers: array.data_buffers().to_vec() },
+        };
+        Self { ptype: values.ptype(), count: values.len(), pages: Vec::new(), all: all.into(), picked: AtomicUsize::new(0) }
+    }
+
+    pub(super) fn ptype(&self) -> PType {
+        self.ptype
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// All values, decoded once and kept.
+    pub(super) fn all(&self) -> Result<&Decoded> {
+        if let Some(all) = self.all.get() {
+            return Ok(all);
+        }
+        let mut out = Output::new(self.ptype, self.count);
+        self.pages.iter().try_for_each(|page| page.decode(0..page.count(), &mut out))?;
+        Ok(self.all.get_or_init(|| out.finish()))
+    }
+
+    /// Whether so many values more are few enough to be looked up one by one.
+    pub(super) fn is_rarely_read(&self, values: usize) -> bool {
+        self.all.get().is_none() && self.picked.load(Ordering::Relaxed).saturating_add(values) <= self.count / RARE
+    }
+
+    /// Appends what these codes stand for, which have been checked, and decodes no more than the blocks that they are in.
+    pub(super) fn pick(&self, codes: &[u32], out: &mut Output) -> Result<()> {
+        self.picked.fetch_add(codes.len(), Ordering::Relaxed);
+        let mut wanted = codes.to_vec();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let mut found = Output::new(self.ptype, wanted.len());
+        let mut first = 0;
+        for page in &self.pages {
+            self.pick_from(page, first..first + page.count(), &wanted, &mut found)?;
+            first += page.count();
+        }
+        let places = codes.iter().map(|code| wanted.partition_point(|other| other < code));
+        match found.finish() {
+            Decoded::Bool(_) => Err(mixed_up()),
+            Decoded::Fixed(values) => with_word!(self.ptype.width().unwrap_or(1), T => {
+                let values = words_of::<T>(&values)?;
+                let slots = out.grow(codes.len())?;
+                slots.iter_mut().zip(places).for_each(|(slot, place)| *slot = values.get(place).copied().unwrap_or_default());
+                Ok(())
+            }),
+            Decoded::Views { views, buffers } => {
+                let (out, base) = out.views(&buffers)?;
+                out.extend(places.map(|place| rebase(views.get(place).copied().unwrap_or_default(), base)));
+                Ok(())
+            }
+        }
+    }
+
+    /// The wanted ones of the codes of a page, which ascend.
+    fn pick_from(&self, page: &Node, codes: Range<usize>, wanted: &[u32], out: &mut Output) -> Result<()> {
+        let from = wanted.partition_point(|&code| (code as usize) < codes.start);
+        let to = wanted.partition_point(|&code| (code as usize) < codes.end);
+        let indexes: Vec<usize> = wanted.get(from..to).unwrap_or_default().iter().map(|&code| code as usize - codes.start).collect();
+        for indexes in indexes.chunk_by(|a, b| a / BLOCK == b / BLOCK) {
+            let (Some(first), Some(last)) = (indexes.first(), indexes.last()) else { continue };
+            // Numbers are found one by one, text within its block.
+            let range = match self.ptype {
+                PType::Bytes => first / BLOCK * BLOCK..page.count().min((first / BLOCK + 1) * BLOCK),
+                _ => *first..last + 1,
+            };
+            let mut keep = BooleanBufferBuilder::new(range.len());
+            keep.append_n(range.len(), false);
+            indexes.iter().for_each(|index| keep.set_bit(index - range.start, true));
+            page.decode_kept(range, &keep.finish(), out)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{BinaryViewArray, StringViewArray};
+    use arrow::buffer::{BooleanBuffer, Buffer};
+    use bytes::Bytes;
+
+    use super::super::{DictionaryBuilder, EncodeOptions, EncodingId, encode, encode_codes};
+    use super::*;
+    use crate::format::ErrorKind;
+    use crate::format::fermion::page::{Page, PageExpect, open_dictionary, write_page};
+    use std::sync::Arc;
+
+    const COUNT: usize = 5000;
+
+    fn expect(ptype: PType) -> PageExpect {
+        PageExpect { ptype, rows: None, extra: 0, checksum: true, utf8: true }
+    }
+
+    fn dictionary_page(values: &Values, forced: Option<EncodingId>) -> Bytes {
+        Bytes::from(write_page(&encode(values, None, &EncodeOptions { forced, ..Default::default() }).unwrap(), 0, true))
+    }
+
+    fn codes_page(codes: &[u32], ptype: PType) -> Bytes {
+        let encoded = encode_codes(codes, ptype, &EncodeOptions::default()).unwrap();
+        Bytes::from(write_page(&encoded, u32::try_from(codes.len()).unwrap(), true))
+    }
+
+    fn words() -> Values {
+        let words = StringViewArray::from_iter_values((0..COUNT).map(|word| format!("the {word:05}th word of many, ü")));
+        Values::Bytes(words.to_binary_view())
+    }
+
+    fn numbers() -> Values {
+        Values::Fixed { ptype: PType::U64, bytes: Buffer::from_vec((0..COUNT as u64).map(super::super::words::mix).collect::<Vec<_>>()) }
+    }
+
+    fn decoded(page: &Page, ptype: PType, keep: Option<&BooleanBuffer>) -> Result<Vec<Vec<u8>>> {
+        let mut out = Output::new(ptype, 0);
+        match keep {
+            None => page.decode(0..page.len(), &mut out)?,
+            Some(keep) => page.decode_kept(0..page.len(), keep, &mut out)?,
+        }
+        Ok(match out.finish() {
+            Decoded::Views { views, buffers } => {
+                BinaryViewArray::try_new(views, buffers, None).unwrap().iter().map(|value| value.unwrap().to_vec()).collect()
+            }
+            Decoded::Fixed(bytes) => bytes.chunks_exact(8).map(<[u8]>::to_vec).collect(),
+            Decoded::Bool(_) => panic!("bits"),
+        })
+    }
+
+    #[test]
+    fn few_values_are_looked_up_as_all_are() {
+        let codes: Vec<u32> = (0..3000).map(|row| row * 7 % 5000).collect();
+        for (values, encodings) in [(words(), vec![EncodingId::Plain, EncodingId::OnPair]), (numbers(), vec![EncodingId::Plain])] {
+            let ptype = values.ptype();
+            for forced in encodings {
+                let pages = [(0, 1000), (1000, 3500), (4500, 500)].map(|(from, count)| dictionary_page(&values.slice(from, count), Some(forced)));
+                let open = || {
+                    let dictionary = Arc::new(open_dictionary(&pages, &expect(ptype)).unwrap());
+                    let page = Page::open_with(&codes_page(&codes, ptype), &expect(ptype), || Ok(Some(Arc::clone(&dictionary)))).unwrap();
+                    (page, dictionary)
+                };
+                let (page, dictionary) = open();
+                let all = decoded(&page, ptype, None).unwrap();
+                assert!(dictionary.all.get().is_some());
+                let expected: Vec<u32> = codes.clone();
+                let alone = Page::open(
+                    &Bytes::from(write_page(&encode(&values.pick(&expected).unwrap(), None, &EncodeOptions::default()).unwrap(), 3000, true)),
+                    &expect(ptype),
+                );
+                assert_eq!(all, decoded(&alone.unwrap(), ptype, None).unwrap());
+                let (page, dictionary) = open();
+                let keep = BooleanBuffer::collect_bool(codes.len(), |row| row % 100 == 42);
+                let kept: Vec<Vec<u8>> = keep.set_indices().map(|row| all[row].clone()).collect();
+                assert_eq!(decoded(&page, ptype, Some(&keep)).unwrap(), kept);
+                assert!(dictionary.all.get().is_none(), "a few values were looked up, and all were decoded");
+            }
+        }
+    }
+
+    #[test]
+    fn a_dictionary_that_does_not_fit_is_refused() {
+        let values = numbers();
+        let page = dictionary_page(&values, None);
+        let dictionary = |pages: &[Bytes], ptype| open_dictionary(pages, &expect(ptype)).map(Arc::new);
+        let open = |codes: &[u32], dictionary: Option<Arc<ChunkDictionary>>| {
+            let page = Page::open_with(&codes_page(codes, PType::U64), &expect(PType::U64), || Ok(dictionary))?;
+            decoded(&page, PType::U64, None).map(|values| values.len())
+        };
+        let known = dictionary(std::slice::from_ref(&page), PType::U64).unwrap();
+        assert_eq!(open(&[0, 4999], Some(Arc::clone(&known))).unwrap(), 2);
+        let kind = |result: Result<usize>| result.unwrap_err().kind();
+        // A code beyond it, few codes or many; no dictionary; one of another type.
+        assert_eq!(kind(open(&[0, 5000], Some(Arc::clone(&known)))), ErrorKind::InvalidFile);
+        assert_eq!(kind(open(&[5000; 3000], Some(known))), ErrorKind::InvalidFile);
+        assert_eq!(kind(open(&[0], None)), ErrorKind::InvalidFile);
+        assert_eq!(kind(open(&[0], Some(Arc::new(ChunkDictionary::of(&words()))))), ErrorKind::InvalidFile);
+        assert_eq!(dictionary(std::slice::from_ref(&page), PType::I64).unwrap_err().kind(), ErrorKind::InvalidFile);
+        // Too many pages, and too many values in few bytes.
+        assert!(dictionary(&vec![page.clone(); PAGES_MAX], PType::U64).is_ok());
+        assert_eq!(dictionary(&vec![page; PAGES_MAX + 1], PType::U64).unwrap_err().kind(), ErrorKind::InvalidFile);
+        let same = Values::Fixed { ptype: PType::U64, bytes: Buffer::from_vec(vec![7_u64; COUNT_MAX]) };
+        let page = dictionary_page(&same, Some(EncodingId::Constant));
+        assert!(dictionary(std::slice::from_ref(&page), PType::U64).is_ok());
+        assert_eq!(dictionary(&[page.clone(), page], PType::U64).unwrap_err().kind(), ErrorKind::InvalidFile);
+    }
+
+    #[test]
+    fn values_are_kept_once_and_nulls_not_at_all() {
+        let values = Values::Bytes(BinaryViewArray::from_iter_values(["b", "a value that is not inlined", "b", "", "a value that is not inlined"]));
+        let validity = vec![false, true, true, false, true].into();
+        let mut builder = DictionaryBuilder::new(PType::Bytes);
+        assert_eq!(builder.codes(&values, Some(&validity)), Some(vec![0, 0, 1, 1, 0]));
+        assert_eq!(builder.codes(&values, None), Some(vec![1, 0, 1, 2, 0]));
+        let Values::Bytes(kept) = builder.values(0..3).unwrap() else { panic!("bytes") };
+        assert_eq!(kept.iter().flatten().collect::<Vec<_>>(), [&b"a value that is not inlined"[..], b"b", b""]);
+        // What does not fit leaves it as it was, and closed.
+        let many = Values::Fixed { ptype: PType::U64, bytes: Buffer::from_vec((0..1_u64 << 18).collect::<Vec<_>>()) };
+        let mut builder = DictionaryBuilder::new(PType::U64);
+        assert!(builder.codes(&many.slice(0, 100), None).is_some());
+        assert_eq!((builder.codes(&many, None), builder.len(), builder.bytes_from(0)), (None, 100, 800));
+        assert_eq!(builder.codes(&many.slice(0, 1), None), None);
+    }
+}

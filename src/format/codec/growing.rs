@@ -1,0 +1,193 @@
+//! A chunk's dictionary as it is made: each page brings values that it does not have yet.
+
+use std::ops::Range;
+
+use arrow::array::{Array, BinaryViewArray};
+use arrow::buffer::{Buffer, NullBuffer};
+use zerocopy::IntoBytes;
+
+use super::choose::Context;
+use super::dictionary::{code_cost, entries, estimate_codes};
+use super::distinct::{Distinct, Table, hash_of, same};
+use super::plain::view;
+use super::sample::{Sample, real};
+use super::words::{Word, with_word, words_from};
+use super::{EncodeOptions, EncodingId, PType, Values};
+use crate::format::Result;
+
+/// The most values.
+const ENTRIES_MAX: usize = 1 << 17;
+/// The most bytes of them.
+const BYTES_MAX: usize = 16 << 20;
+/// Of pages with more distinct values than this part, few are likely to come again.
+const DISTINCT_PART_MAX: f64 = 0.75;
+/// The least that the distinct values of a page take in comparison with codes of them: nothing else is saved.
+const ENTRIES_PART_MIN: f64 = 0.15;
+
+/// Whether a page has few enough distinct values to be likely to come again, and enough of them for it to matter.
+pub(super) fn may_share(sample: &Sample<'_>) -> bool {
+    let Some(distinct) = Distinct::of(sample.values(), sample.values().len()) else { return false };
+    let (entries, count) = (entries(&distinct, sample), real(sample.count()));
+    let width = sample.values().ptype().width().map_or(sample.text_bytes() / count.max(1.0), real);
+    entries <= DISTINCT_PART_MAX * count && entries * width > ENTRIES_PART_MIN * code_cost(entries, count).bytes
+}
+
+/// What a page costs by itself, and as codes of its chunk's dictionary with the values that it brought there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PageCosts {
+    pub(crate) own: f64,
+    pub(crate) shared: f64,
+}
+
+/// Tells the values of a chunk apart, page by page, and keeps one of each.
+#[derive(Debug)]
+pub(crate) struct DictionaryBuilder {
+    ptype: PType,
+    /// `None` when there is no room for more.
+    table: Option<Table>,
+    bytes: Vec<u8>,
+    /// Where each value ends.
+    ends: Vec<usize>,
+}
+
+impl DictionaryBuilder {
+    pub(crate) fn new(ptype: PType) -> Self {
+        Self { ptype, table: Some(Table::new()), bytes: Vec::new(), ends: Vec::new() }
+    }
+
+    /// How many values there are.
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Bytes of the values from this code on.
+    pub(crate) fn bytes_from(&self, code: usize) -> usize {
+        self.bytes.len() - self.start(code)
+    }
+
+    /// Bytes in memory, about.
+    pub(crate) fn memory_size(&self) -> usize {
+        // A slot is half free, of eight bytes, and has a hash beside it.
+        self.bytes.len() + 40 * self.ends.len()
+    }
+
+    /// Adds no more values.
+    pub(crate) fn close(&mut self) {
+        self.table = None;
+    }
+
+    /// A code per value, a null's being any. `None` if the values do not fit in, and then it is closed; or if all are null.
+    pub(crate) fn codes(&mut self, values: &Values, validity: Option<&NullBuffer>) -> Option<Vec<u32>> {
+        let before = self.len();
+        let mut table = self.table.take()?;
+        let codes = match values {
+            Values::Bool(_) => None,
+            Values::Fixed { ptype, bytes } => with_word!(ptype.width()?, T => {
+                let words = words_from::<T>(bytes);
+                let words = &*words;
+                let same = |a: usize, b: usize| words[a] == words[b];
+                self.grow(&mut table, words.len(), validity, |index| words[index].hash(), same, |index| words[index].as_bytes())
+            }),
+            Values::Bytes(array) => {
+                self.grow(&mut table, array.len(), validity, |index| hash_of(array, index), |a, b| same(array, a, b), |index| array.value(index))
+            }
+        };
+        if codes.is_none() {
+            self.bytes.truncate(self.start(before));
+            self.ends.truncate(before);
+        } else {
+            self.table = Some(table);
+        }
+        codes
+    }
+
+    fn grow<'v>(
+        &mut self,
+        table: &mut Table,
+        count: usize,
+        validity: Option<&NullBuffer>,
+        hash: impl Fn(usize) -> u64,
+        same: impl Fn(usize, usize) -> bool,
+        value: impl Fn(usize) -> &'v [u8],
+    ) -> Option<Vec<u32>> {
+        let mut codes = Vec::with_capacity(count);
+        let mut last: Option<(usize, u32)> = None;
+        for index in 0..count {
+            if validity.is_some_and(|validity| validity.is_null(index)) {
+                codes.push(last.map_or(0, |(_, code)| code));
+                continue;
+            }
+            let code = match last {
+                Some((before, code)) if same(before, index) => code,
+                _ => {
+                    let value = value(index);
+                    let code = table.code(hash(index), |code| self.value(code) == value)?;
+                    if code as usize == self.len() {
+                        self.bytes.extend_from_slice(value);
+                        self.ends.push(self.bytes.len());
+                    }
+                    code
+                }
+            };
+            codes.push(code);
+            last = Some((index, code));
+        }
+        (self.len() <= ENTRIES_MAX && self.bytes.len() <= BYTES_MAX).then_some(codes)
+    }
+
+    /// What a page of these codes costs by itself, and here, where there were `before` values without it.
+    pub(crate) fn costs(&self, values: &Values, codes: &[u32], before: usize, options: &EncodeOptions) -> Result<PageCosts> {
+        let context = Context::root(options, None);
+        let mut local = vec![u32::MAX; self.len()];
+        let mut used = Vec::new();
+        for &code in codes {
+            if let Some(local @ &mut u32::MAX) = local.get_mut(code as usize) {
+                *local = u32::try_from(used.len()).unwrap_or(u32::MAX);
+                used.push(code as usize);
+            }
+        }
+        let own_codes: Vec<u32> = codes.iter().filter_map(|&code| local.get(code as usize).copied()).collect();
+        let entries = context.least_cost(&self.pick(&used)?)?;
+        // Text that repeats itself is never better off without a dictionary; a sample would only see less of it.
+        let otherwise = match values {
+            Values::Bytes(_) => f64::INFINITY,
+            _ => context.child(&[EncodingId::Dictionary]).least_cost(values)?,
+        };
+        let new = real(self.len() - before) / real(used.len().max(1));
+        Ok(PageCosts {
+            own: otherwise.min(estimate_codes(&own_codes, &context)? + entries),
+            shared: estimate_codes(codes, &context)? + entries * new,
+        })
+    }
+
+    fn start(&self, code: usize) -> usize {
+        code.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0)
+    }
+
+    fn value(&self, code: u32) -> &[u8] {
+        let code = code as usize;
+        &self.bytes[self.start(code)..self.ends[code]]
+    }
+
+    /// The values of these codes.
+    fn pick(&self, codes: &[usize]) -> Result<Values> {
+        let values = codes.iter().filter_map(|&code| Some(self.value(u32::try_from(code).ok()?)));
+        if self.ptype == PType::Bytes {
+            return Ok(Values::Bytes(BinaryViewArray::from_iter_values(values)));
+        }
+        Ok(Values::Fixed { ptype: self.ptype, bytes: Buffer::from(values.flatten().copied().collect::<Vec<u8>>().as_slice()) })
+    }
+
+    /// The values of a range of codes.
+    pub(crate) fn values(&self, codes: Range<usize>) -> Result<Values> {
+        let start = self.start(codes.start);
+        let bytes = Buffer::from(&self.bytes[start..self.start(codes.end)]);
+        if self.ptype != PType::Bytes {
+            return Ok(Values::Fixed { ptype: self.ptype, bytes });
+        }
+        let offset = |at: usize| u32::try_from(at - start).unwrap_or(u32::MAX);
+        let views = codes.map(|code| (self.start(code), self.ends[code])).map(|(from, to)| view(&bytes, offset(from), offset(to) - offset(from), 0));
+        let views: Vec<u128> = views.collect();
+        Ok(Values::Bytes(BinaryViewArray::try_new(views.into(), vec![bytes], None)?))
+    }
+}

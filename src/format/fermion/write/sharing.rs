@@ -1,0 +1,205 @@
+//! Whether the pages of a chunk share a dictionary: one is begun where values come again, and ended where it does not pay any more.
+
+use arrow::buffer::NullBuffer;
+
+use crate::format::codec::{DictionaryBuilder, EncodeOptions, PType, PageCosts, Values, may_share};
+use crate::format::error::Result;
+
+/// Slots after which it is looked at whether the dictionary pays. Its first values always cost more than they save.
+const WINDOW: usize = 32 << 10;
+/// What a window costs at most in comparison with pages by themselves, and the first one. More text than a page has is compressed better than a
+/// sample shows.
+const WORTH: f64 = 1.1;
+const FIRST_WORTH: f64 = 1.5;
+/// Bytes of the values of one page of a dictionary.
+const PAGE_BYTES: usize = 2 << 20;
+
+/// What pages cost, and would cost by themselves.
+#[derive(Debug, Clone, Copy, Default)]
+struct Costs {
+    slots: usize,
+    shared: f64,
+    own: f64,
+}
+
+impl Costs {
+    fn add(&mut self, other: Self) {
+        self.slots += other.slots;
+        self.shared += other.shared;
+        self.own += other.own;
+    }
+}
+
+/// The dictionary of the chunk that is being filled.
+#[derive(Debug, Default)]
+pub(super) struct Sharing {
+    builder: Option<DictionaryBuilder>,
+    /// No more pages of this chunk take part.
+    is_over: bool,
+    pages: usize,
+    total: Costs,
+    window: Costs,
+    /// The first code that is in no page of the dictionary yet.
+    next_code: usize,
+    /// Chunks in a row that it did not pay for, and how many are left to be passed by for that.
+    failures: u32,
+    pause: u32,
+}
+
+impl Sharing {
+    /// The codes of a page, if it is to take part.
+    pub(super) fn codes(&mut self, values: &Values, nulls: Option<&NullBuffer>, options: &EncodeOptions) -> Result<Option<Vec<u32>>> {
+        let is_null = nulls.is_some_and(|nulls| nulls.null_count() == values.len());
+        if self.is_over || self.pause > 0 || is_null || !is_wide(values.ptype()) {
+            return Ok(None);
+        }
+        if self.builder.is_none() && !may_share(values, nulls, options)? || !self.is_worthwhile() {
+            self.end();
+            return Ok(None);
+        }
+        let builder = self.builder.get_or_insert_with(|| DictionaryBuilder::new(values.ptype()));
+        let before = builder.len();
+        let Some(codes) = builder.codes(values, nulls) else {
+            self.end();
+            return Ok(None);
+        };
+        let PageCosts { own, shared } = builder.costs(values, &codes, before, options)?;
+        let costs = Costs { slots: values.len(), shared, own };
+        self.window.add(costs);
+        self.total.add(costs);
+        self.pages += 1;
+        Ok(Some(codes))
+    }
+
+    /// Looks at a window when it is full.
+    fn is_worthwhile(&mut self) -> bool {
+        if self.window.slots < WINDOW {
+            return true;
+        }
+        let window = std::mem::take(&mut self.window);
+        if window.slots == self.total.slots {
+            return window.shared <= window.own * FIRST_WORTH;
+        }
+        window.shared <= window.own * WORTH && self.total.shared < self.total.own
+    }
+
+    fn end(&mut self) {
+        self.is_over = true;
+        if let Some(builder) = &mut self.builder {
+            builder.close();
+        }
+    }
+
+    /// Whether the pages that take part are better without it, of which there will be no more.
+    pub(super) fn is_in_vain(&self, is_last: bool) -> bool {
+        self.builder.is_some() && (self.is_over || is_last) && (self.pages < 2 || self.total.shared >= self.total.own)
+    }
+
+    /// All values, to do without the dictionary.
+    pub(super) fn take(&mut self) -> Result<Option<Values>> {
+        self.is_over = true;
+        self.builder.take().map(|builder| builder.values(0..builder.len())).transpose()
+    }
+
+    /// The next page of the dictionary, if it is full or the last.
+    pub(super) fn next_page(&mut self, is_last: bool) -> Result<Option<Values>> {
+        let Some(builder) = &self.builder else { return Ok(None) };
+        let codes = self.next_code..builder.len();
+        if codes.is_empty() || !is_last && builder.bytes_from(codes.start) < PAGE_BYTES {
+            return Ok(None);
+        }
+        self.next_code = codes.end;
+        builder.values(codes).map(Some)
+    }
+
+    /// Bytes in memory, about.
+    pub(super) fn memory_size(&self) -> usize {
+        self.builder.as_ref().map_or(0, DictionaryBuilder::memory_size)
+    }
+
+    /// For the next chunk. Where it has not paid, twice as many as the last time are passed by.
+    pub(super) fn next_chunk(&self) -> Self {
+        let has_failed = self.builder.is_none() && self.pages > 0;
+        let (failures, pause) = match has_failed {
+            true => (self.failures.saturating_add(1), 1_u32.checked_shl(self.failures).unwrap_or(u32::MAX)),
+            false if self.pause > 0 => (self.failures, self.pause - 1),
+            false => (0, 0),
+        };
+        Self { failures, pause, ..Self::default() }
+    }
+}
+
+/// Narrower values take no more than codes of them do.
+fn is_wide(ptype: PType) -> bool {
+    ptype == PType::Bytes || ptype.width().is_some_and(|width| width >= 8)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::BinaryViewArray;
+    use arrow::buffer::Buffer;
+
+    use super::*;
+
+    const ROWS: u64 = 8 << 10;
+
+    /// A page of addresses with these numbers.
+    fn page(number: impl Fn(u64) -> u64) -> Values {
+        let address = |row| format!("https://example.org/{:x}", number(row).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        Values::Bytes(BinaryViewArray::from_iter_values((0..ROWS).map(address)))
+    }
+
+    fn take_part(sharing: &mut Sharing, page: &Values) -> bool {
+        sharing.codes(page, None, &EncodeOptions::default()).unwrap().is_some()
+    }
+
+    #[test]
+    fn a_dictionary_ends_when_its_values_come_no_more() {
+        let mut sharing = Sharing::default();
+        let same = page(|row| row * row % 3001);
+        assert!((0..8).all(|_| take_part(&mut sharing, &same)));
+        assert!(!sharing.is_in_vain(false));
+        // Each of these comes twice, but in no other page: they cost no more here, until there is no room.
+        let taken = (0..100).take_while(|index| take_part(&mut sharing, &page(|row| 10_000 * (index + 1) + row / 2))).count();
+        assert!((1..32).contains(&taken), "{taken}");
+        assert!(!take_part(&mut sharing, &same));
+        assert!(!sharing.is_in_vain(true));
+        let (first, rest) = (sharing.next_page(false).unwrap(), sharing.next_page(true).unwrap());
+        assert!(first.is_some_and(|values| values.len() > 1501) && rest.is_none());
+        assert_eq!(sharing.next_chunk().pause, 0);
+    }
+
+    #[test]
+    fn what_is_not_worth_it_is_taken_back_and_not_tried_again_at_once() {
+        let mut sharing = Sharing::default();
+        let mut chunks = Vec::new();
+        for chunk in 0..16 {
+            // Half of the values of a page come twice in it; none comes in two pages.
+            let taken = (0..20).filter(|index| take_part(&mut sharing, &page(|row| 1_000_000 * (20 * chunk + index) + row / 2))).count();
+            assert!(taken < 13);
+            if sharing.is_in_vain(true) {
+                assert!(sharing.take().unwrap().is_some());
+            }
+            chunks.push(taken > 0);
+            sharing = sharing.next_chunk();
+        }
+        assert_eq!(chunks.iter().filter(|tried| **tried).count(), 4, "{chunks:?}");
+    }
+
+    #[test]
+    fn pages_that_gain_nothing_do_not_begin() {
+        let few = page(|row| row % 5);
+        let all_differ = page(|row| row);
+        let narrow = Values::Fixed { ptype: PType::I32, bytes: Buffer::from_vec((0..8192).map(|row| row % 1000).collect::<Vec<i32>>()) };
+        for values in [few, all_differ, narrow] {
+            assert!(!take_part(&mut Sharing::default(), &values));
+        }
+        let nulls = NullBuffer::new_null(8192);
+        let repeated = page(|row| row * row % 3001);
+        let mut sharing = Sharing::default();
+        assert!(sharing.codes(&repeated, Some(&nulls), &EncodeOptions::default()).unwrap().is_none());
+        assert!(take_part(&mut sharing, &repeated));
+        // One page by itself is better alone.
+        assert!(sharing.is_in_vain(true) && !sharing.is_in_vain(false));
+    }
+}
