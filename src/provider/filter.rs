@@ -26,6 +26,12 @@ use crate::format::scan::{Coded, CodedPart, Morsel};
 /// A conjunct is evaluated once for each value when rows are at least so many times as many.
 const VALUES_PART: usize = 2;
 
+/// The same of a conjunct that changes while the query runs.
+const CHANGING_PART: usize = 16;
+
+/// Pages whose values a conjunct has been evaluated for are remembered, up to so many.
+const VERDICTS: usize = 2;
+
 /// After so many rows it shows whether an optional conjunct is worth asking.
 const TRIAL_ROWS: usize = 4096;
 
@@ -142,8 +148,8 @@ pub(super) struct MorselFilter {
     filter: Arc<RowFilter>,
     /// Of each optional conjunct, what it says at this time.
     current: Vec<Option<Current>>,
-    /// Of each conjunct, what it says of the values of the page that it was last asked about.
-    verdicts: Vec<Option<Verdicts>>,
+    /// Of each conjunct, what it says of the values of the pages that it was last asked about, the last one first.
+    verdicts: Vec<Vec<Verdicts>>,
     metrics: FileMetrics,
 }
 
@@ -193,7 +199,7 @@ struct Verdicts {
 impl MorselFilter {
     pub(super) fn new(filter: Arc<RowFilter>, metrics: FileMetrics) -> Self {
         let conjuncts = &filter.conjuncts;
-        Self { current: conjuncts.iter().map(|_| None).collect(), verdicts: conjuncts.iter().map(|_| None).collect(), filter, metrics }
+        Self { current: conjuncts.iter().map(|_| None).collect(), verdicts: conjuncts.iter().map(|_| Vec::new()).collect(), filter, metrics }
     }
 
     /// The rows that pass, or the error of the format or the engine that stopped it.
@@ -254,7 +260,7 @@ impl MorselFilter {
         // Of few rows, a column that is used again is better read once than asked for its codes several times.
         let is_read_later = || self.filter.is_needed_after(question.index, *position);
         let Some(rows) = selection.unread(*position).filter(|_| !selection.is_sparse() || !is_read_later()) else { return Ok(None) };
-        let Some(Coded { parts, nulls }) = morsel.coded(*position, rows, rows.len() / VALUES_PART)? else { return Ok(None) };
+        let Some(Coded { parts, nulls }) = morsel.coded(*position, rows, most_values(question, rows.len()))? else { return Ok(None) };
         let time = self.metrics.row_pushdown_eval_time.clone();
         let _timer = time.timer();
         let mut keep = BooleanBufferBuilder::new(rows.len());
@@ -272,14 +278,22 @@ impl MorselFilter {
 
     fn verdicts(&mut self, question: &Question<'_>, part: &CodedPart) -> Result<BooleanBuffer> {
         let (page, generation) = (part.page, question.generation);
-        let known = self.verdicts[question.index].as_ref().filter(|known| known.page == page && known.generation == generation);
-        if let Some(known) = known {
-            return Ok(known.keep.clone());
+        let known = &mut self.verdicts[question.index];
+        // Pages with values of their own may stand between those that share theirs.
+        if let Some(at) = known.iter().position(|known| known.page == page && known.generation == generation) {
+            known[..=at].rotate_right(1);
+            return Ok(known[0].keep.clone());
         }
         let keep = evaluate_column(question, Arc::clone(&part.values))?;
-        self.verdicts[question.index] = Some(Verdicts { page, generation, keep: keep.clone() });
+        known.truncate(VERDICTS - 1);
+        known.insert(0, Verdicts { page, generation, keep: keep.clone() });
         Ok(keep)
     }
+}
+
+/// How many values it may be evaluated for, for so many rows. What changes while the query runs may have to be evaluated again for each batch.
+fn most_values(question: &Question<'_>, rows: usize) -> usize {
+    rows / if question.generation == 0 { VALUES_PART } else { CHANGING_PART }
 }
 
 /// Which values of its only column a conjunct lets pass.

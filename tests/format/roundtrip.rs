@@ -100,7 +100,7 @@ fn a_dictionary_is_the_same_for_all_pages() {
     let batch = RecordBatch::try_from_iter([("words", words)]).unwrap();
     let file = write(&batch.schema(), std::slice::from_ref(&batch), WriterOptions { page_rows: 2048, ..Default::default() }).unwrap();
     let meta = open(&file, &OpenOptions::default()).unwrap();
-    let request = ScanRequest { columns: vec![0], schema: batch.schema(), prune_columns: Vec::new(), range: None, batch_rows: 3000 };
+    let request = ScanRequest { columns: vec![0], schema: batch.schema(), prune_columns: Vec::new(), range: None, batch_rows: 5000 };
     let mut morsel = first_morsel(&file, &meta, request);
     let (mut at, mut values): (usize, Option<ArrayRef>) = (0, None);
     loop {

@@ -16,8 +16,6 @@ import tempfile
 
 import polars
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.feather
 import pyarrow.ipc
 
 ZONES = ["UTC", "Asia/Tokyo", "+02:00"]
@@ -37,7 +35,7 @@ def leaf(rng):
     unit = rng.choice(UNITS)
     number = lambda: rng.randint(-(2**40), 2**40)
     text = lambda: rng.choice(TEXTS) * rng.randint(0, 2)
-    scale = rng.randint(-3, 9)
+    scale = rng.randint(0, 9)
     choices = [
         (pa.bool_(), lambda: rng.random() < 0.5),
         (signed, lambda: rng.randint(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)),
@@ -69,10 +67,6 @@ def leaf(rng):
 
 def values(rng, make, rows, nulls):
     return [None if rng.random() < nulls else make() for _ in range(rows)]
-
-
-def lengths(rng, rows):
-    return [0, *(sum(parts) for parts in [[]])] if rows == 0 else None
 
 
 def array(rng, rows, depth):
@@ -119,7 +113,10 @@ def array(rng, rows, depth):
             at[child] += 1
         return pa.UnionArray.from_dense(types, pa.array(offsets, pa.int32()), children)
     if kind == "dictionary":
+        # A field has room for one dictionary: pyarrow writes one of dictionaries, and cannot read it.
         entries = array(rng, 7, depth - 1)
+        while pa.types.is_dictionary(entries.type):
+            entries = array(rng, 7, depth - 1)
         integers = rng.choice([each for pair in INTEGERS.values() for each in pair])
         codes = pa.array(values(rng, lambda: rng.randint(0, 6), rows, nulls), integers)
         return pa.DictionaryArray.from_arrays(codes, entries)
@@ -136,7 +133,13 @@ def array(rng, rows, depth):
 
 def table(rng):
     rows = rng.choice([0, 1, 7, 64, 300])
-    columns = [array(rng, rows, 2) for _ in range(rng.randint(1, 6))]
+    for_polars = rng.random() < 0.3
+    columns = []
+    for _ in range(rng.randint(1, 6)):
+        column = array(rng, rows, 2)
+        while for_polars and not in_polars(column.type):
+            column = array(rng, rows, 2)
+        columns.append(column)
     names = [f"c{index}" for index in range(len(columns))]
     fields = [pa.field(name, column.type, metadata={"of": name} if rng.random() < 0.3 else None) for name, column in zip(names, columns)]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, metadata={"seed": "x"} if rng.random() < 0.5 else None))
@@ -150,7 +153,8 @@ def write(rng, path, batch):
     if stream and rng.random() < 0.3:
         options["use_legacy_format"] = True
     if rng.random() < 0.2 and not any(pa.types.is_union(field.type) for field in batch.schema):
-        options["metadata_version"] = pa.ipc.MetadataVersion.V4
+        # What pyarrow compresses in this version it cannot read.
+        options = {"metadata_version": pa.ipc.MetadataVersion.V4}
     write_options = pa.ipc.IpcWriteOptions(**options)
     cuts = sorted(rng.randint(0, batch.num_rows) for _ in range(rng.choice([0, 2])))
     with (pa.ipc.new_stream if stream else pa.ipc.new_file)(path, batch.schema, options=write_options) as writer:
@@ -169,26 +173,6 @@ def read(path):
     return pa.ipc.open_stream(pa.py_buffer(data)).read_all()
 
 
-def same(left, right):
-    """Whether two tables are equal, NaN and views and runs included: by their values, for not all types can be compared otherwise."""
-    if left.schema.types != right.schema.types or left.schema.metadata != right.schema.metadata or left.num_rows != right.num_rows:
-        return False
-    if [field.metadata for field in left.schema] != [field.metadata for field in right.schema]:
-        return False
-    return all(repr(values_of(a)) == repr(values_of(b)) for a, b in zip(left.columns, right.columns))
-
-
-def values_of(column):
-    if pa.types.is_duration(column.type) or pa.types.is_timestamp(column.type):
-        column = column.cast(pa.int64())
-    return [value.as_py() if not isinstance(value, (pa.DurationScalar, pa.TimestampScalar)) else value.value for value in flat(column)]
-
-
-def flat(column):
-    for chunk in column.chunks:
-        yield from chunk
-
-
 def check(rng, rewrite, scratch):
     batch = table(rng)
     source, target = scratch / "source", scratch / "target"
@@ -200,21 +184,30 @@ def check(rng, rewrite, scratch):
         sys.exit(f"{said}\n{done.stderr}")
     theirs, ours = read(source), read(target)
     ours.validate(full=True)
-    if not same(theirs, ours):
+    if not theirs.equals(ours, check_metadata=True):
         sys.exit(f"{said}\nis not the same:\n{theirs}\n{ours}")
-    return polars_agrees(target, said, ours)
+    # Polars stumbles over compressed buffers that are empty, also over those that pyarrow writes.
+    return not {"lz4", "zstd"}.intersection(words) and polars_agrees(target, said, ours)
+
+
+def in_polars(data_type):
+    """Whether Polars has such a type. It ends the process over some that it does not have."""
+    if pa.types.is_list(data_type) or pa.types.is_large_list(data_type):
+        return in_polars(data_type.value_type)
+    if pa.types.is_struct(data_type):
+        return all(in_polars(field.type) for field in data_type)
+    kinds = [pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view]
+    kinds += [pa.types.is_binary, pa.types.is_large_binary, pa.types.is_date32]
+    return data_type != pa.float16() and any(kind(data_type) for kind in kinds)
 
 
 def polars_agrees(path, said, ours):
     data = path.read_bytes()
-    if not data.startswith(b"ARROW1"):
+    known = [field.name for field in ours.schema if in_polars(field.type)]
+    if not data.startswith(b"ARROW1") or len(known) < ours.num_columns:
         return False
-    try:
-        frame = polars.read_ipc(data, use_pyarrow=False, memory_map=False, rechunk=False)
-        expected = polars.from_arrow(ours)
-    except BaseException:
-        # Types that Polars does not know. What it knows is counted below.
-        return False
+    frame = polars.read_ipc(data, use_pyarrow=False, memory_map=False, rechunk=False)
+    expected = polars.from_arrow(ours)
     if not frame.equals(expected, null_equal=True):
         sys.exit(f"{said}\nis not the same in Polars:\n{frame}\n{expected}")
     return True
@@ -224,16 +217,16 @@ def main():
     rewrite = pathlib.Path(sys.argv[1]).resolve()
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
     tables = int(sys.argv[3]) if len(sys.argv) > 3 else 400
-    in_polars = 0
+    read_by_polars = 0
     with tempfile.TemporaryDirectory() as scratch:
         for number in range(tables):
             try:
-                in_polars += check(random.Random(seed * 1_000_003 + number), rewrite, pathlib.Path(scratch))
+                read_by_polars += check(random.Random(seed * 1_000_003 + number), rewrite, pathlib.Path(scratch))
             except SystemExit as failure:
                 sys.exit(f"table {number} of seed {seed}: {failure}")
-    if in_polars == 0:
+    if read_by_polars == 0:
         sys.exit("Polars has read nothing")
-    print(f"{tables} tables are the same in pyarrow {pa.__version__} and here, {in_polars} of them in Polars {polars.__version__}, too")
+    print(f"{tables} tables are the same in pyarrow {pa.__version__} and here, {read_by_polars} of them in Polars {polars.__version__}, too")
 
 
 main()

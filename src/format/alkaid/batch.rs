@@ -35,8 +35,8 @@ pub(crate) struct BatchMeta {
     pub(crate) kind: Kind,
     pub(crate) rows: usize,
     pub(crate) codec: Option<Codec>,
-    /// Unions have bitmaps: the metadata is older than V5.
-    pub(crate) union_bitmaps: bool,
+    /// Unions and run-end encoded fields have bitmaps: the metadata is older than V5.
+    pub(crate) old_bitmaps: bool,
     /// Where the body is in the file.
     pub(crate) body: Range<u64>,
 }
@@ -70,8 +70,8 @@ impl BatchMeta {
         let length = flat::unsigned(message.bodyLength(), "the length of a body")?;
         let end = body_start.checked_add(length).ok_or_else(|| Error::eof("a body ends beyond the end of the file"))?;
         let codec = batch.compression().map(|compression| Codec::read(&compression)).transpose()?;
-        let union_bitmaps = message.version() < fb::MetadataVersion::V5;
-        Ok(Self { kind, rows, codec, union_bitmaps, body: body_start..end, metadata })
+        let old_bitmaps = message.version() < fb::MetadataVersion::V5;
+        Ok(Self { kind, rows, codec, old_bitmaps, body: body_start..end, metadata })
     }
 
     /// The message's own metadata.
@@ -148,7 +148,7 @@ impl<'a> Flattened<'a> {
             return Err(Error::invalid_file(format!("a batch counts the buffers of {} fields of {}", variadic_before.len() - 1, total.variadic)));
         }
         let variadic = variadic_before.last().copied().unwrap_or(0);
-        let bitmaps = if meta.union_bitmaps { total.unions } else { 0 };
+        let bitmaps = if meta.old_bitmaps { total.old_bitmaps } else { 0 };
         let buffers_wanted = total.buffers.saturating_add(bitmaps).saturating_add(variadic);
         let nodes = batch.nodes().unwrap_or_default();
         let buffers = batch.buffers().unwrap_or_default();
@@ -172,7 +172,7 @@ impl<'a> Flattened<'a> {
     }
 
     fn buffers_before(&self, counts: Counts) -> usize {
-        let bitmaps = if self.meta.union_bitmaps { counts.unions } else { 0 };
+        let bitmaps = if self.meta.old_bitmaps { counts.old_bitmaps } else { 0 };
         counts.buffers + bitmaps + self.variadic_before.get(counts.variadic).copied().unwrap_or(0)
     }
 

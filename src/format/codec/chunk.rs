@@ -14,9 +14,10 @@ use super::{BLOCK, Decoded, Output, PType, Values};
 use crate::format::{Error, Result};
 
 /// The most pages of a dictionary. All of them may be in memory at once.
-const PAGES_MAX: usize = 16;
-/// Up to one value in so many is looked up by itself; to decode all then takes no longer.
+pub(crate) const DICTIONARY_PAGES_MAX: usize = 16;
+/// Up to one value in so many is looked up by itself; to decode all then takes no longer. Of text, a block is decoded for each.
 const RARE: usize = 64;
+const RARE_TEXT: usize = 1024;
 
 /// The dictionary of a chunk, decoded as far as it is looked at.
 #[derive(Debug)]
@@ -33,7 +34,7 @@ impl ChunkDictionary {
     /// A dictionary of these pages, of which there is at least one.
     pub(crate) fn new(ptype: PType, pages: Vec<Node>) -> Result<Self> {
         let count = pages.iter().fold(0_usize, |count, page| count.saturating_add(page.count()));
-        if pages.len() > PAGES_MAX || count > COUNT_MAX {
+        if pages.len() > DICTIONARY_PAGES_MAX || count > COUNT_MAX {
             return Err(Error::invalid_file(format!("a dictionary of {} pages and {count} values", pages.len())));
         }
         if pages.iter().any(|page| page.ptype() != ptype) {
@@ -72,7 +73,8 @@ impl ChunkDictionary {
 
     /// Whether so many values more are few enough to be looked up one by one.
     pub(super) fn is_rarely_read(&self, values: usize) -> bool {
-        self.all.get().is_none() && self.picked.load(Ordering::Relaxed).saturating_add(values) <= self.count / RARE
+        self.all.get().is_none()
+            && self.picked.load(Ordering::Relaxed).saturating_add(values) <= self.count / if self.ptype == PType::Bytes { RARE_TEXT } else { RARE }
     }
 
     /// Appends what these codes stand for, which have been checked, and decodes no more than the blocks that they are in.
@@ -179,7 +181,7 @@ mod tests {
     #[test]
     fn few_values_are_looked_up_as_all_are() {
         let codes: Vec<u32> = (0..3000).map(|row| row * 7 % 5000).collect();
-        for (values, encodings) in [(words(), vec![EncodingId::Plain, EncodingId::OnPair]), (numbers(), vec![EncodingId::Plain])] {
+        for (values, encodings, step) in [(words(), vec![EncodingId::Plain, EncodingId::OnPair], 1000), (numbers(), vec![EncodingId::Plain], 100)] {
             let ptype = values.ptype();
             for forced in encodings {
                 let pages = [(0, 1000), (1000, 3500), (4500, 500)].map(|(from, count)| dictionary_page(&values.slice(from, count), Some(forced)));
@@ -198,7 +200,7 @@ mod tests {
                 );
                 assert_eq!(all, decoded(&alone.unwrap(), ptype, None).unwrap());
                 let (page, dictionary) = open();
-                let keep = BooleanBuffer::collect_bool(codes.len(), |row| row % 100 == 42);
+                let keep = BooleanBuffer::collect_bool(codes.len(), |row| row % step == 42);
                 let kept: Vec<Vec<u8>> = keep.set_indices().map(|row| all[row].clone()).collect();
                 assert_eq!(decoded(&page, ptype, Some(&keep)).unwrap(), kept);
                 assert!(dictionary.all.get().is_none(), "a few values were looked up, and all were decoded");
@@ -225,8 +227,8 @@ mod tests {
         assert_eq!(kind(open(&[0], Some(Arc::new(ChunkDictionary::of(&words()))))), ErrorKind::InvalidFile);
         assert_eq!(dictionary(std::slice::from_ref(&page), PType::I64).unwrap_err().kind(), ErrorKind::InvalidFile);
         // Too many pages, and too many values in few bytes.
-        assert!(dictionary(&vec![page.clone(); PAGES_MAX], PType::U64).is_ok());
-        assert_eq!(dictionary(&vec![page; PAGES_MAX + 1], PType::U64).unwrap_err().kind(), ErrorKind::InvalidFile);
+        assert!(dictionary(&vec![page.clone(); DICTIONARY_PAGES_MAX], PType::U64).is_ok());
+        assert_eq!(dictionary(&vec![page; DICTIONARY_PAGES_MAX + 1], PType::U64).unwrap_err().kind(), ErrorKind::InvalidFile);
         let same = Values::Fixed { ptype: PType::U64, bytes: Buffer::from_vec(vec![7_u64; COUNT_MAX]) };
         let page = dictionary_page(&same, Some(EncodingId::Constant));
         assert!(dictionary(std::slice::from_ref(&page), PType::U64).is_ok());

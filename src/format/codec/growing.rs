@@ -18,7 +18,7 @@ use crate::format::Result;
 /// The most values.
 const ENTRIES_MAX: usize = 1 << 17;
 /// The most bytes of them.
-const BYTES_MAX: usize = 16 << 20;
+const BYTES_MAX: usize = 8 << 20;
 /// Of pages with more distinct values than this part, few are likely to come again.
 const DISTINCT_PART_MAX: f64 = 0.75;
 /// The least that the distinct values of a page take in comparison with codes of them: nothing else is saved.
@@ -123,6 +123,9 @@ impl DictionaryBuilder {
                     let value = value(index);
                     let code = table.code(hash(index), |code| self.value(code) == value)?;
                     if code as usize == self.len() {
+                        if self.len() >= ENTRIES_MAX || self.bytes.len().saturating_add(value.len()) > BYTES_MAX {
+                            return None;
+                        }
                         self.bytes.extend_from_slice(value);
                         self.ends.push(self.bytes.len());
                     }
@@ -132,7 +135,7 @@ impl DictionaryBuilder {
             codes.push(code);
             last = Some((index, code));
         }
-        (self.len() <= ENTRIES_MAX && self.bytes.len() <= BYTES_MAX).then_some(codes)
+        Some(codes)
     }
 
     /// What a page of these codes costs by itself, and here, where there were `before` values without it.

@@ -44,7 +44,7 @@ use choose::Context;
 use node::{EncodedNode, Parts};
 use sample::{Cost, Sample};
 
-pub(crate) use chunk::ChunkDictionary;
+pub(crate) use chunk::{ChunkDictionary, DICTIONARY_PAGES_MAX};
 pub use compression::Compression;
 pub(crate) use growing::{DictionaryBuilder, PageCosts};
 pub(crate) use node::Node;

@@ -134,3 +134,27 @@ fn an_alkaid_file_is_an_arrow_file_with_another_magic() {
         check(&stem.display().to_string(), &contents, &schema, &batches);
     }
 }
+
+fn of_pyarrow(name: &str) -> Vec<RecordBatch> {
+    let file = Bytes::from(fs::read(folder().join("pyarrow-21").join(name)).unwrap());
+    read_all(&file, 1024).unwrap().1
+}
+
+fn text(batches: &[RecordBatch]) -> String {
+    arrow::util::pretty::pretty_format_batches(batches).unwrap().to_string()
+}
+
+#[test]
+fn runs_in_metadata_of_version_4_have_a_bitmap() {
+    let expected = "\
++---+---+
+| r | n |
++---+---+
+| a | 1 |
+| a | 2 |
+| a | 3 |
+|   | 4 |
+|   | 5 |
++---+---+";
+    assert_eq!(text(&of_pyarrow("runs_v4.arrows")), expected);
+}

@@ -41,6 +41,9 @@ pub(super) fn runs(reader: &mut Reader<'_>, node: Node, shape: &Shape) -> Result
     let [ends, values] = shape.children.as_slice() else {
         return Err(Error::invalid_file("a run-end encoded field has run ends and values"));
     };
+    if reader.old_bitmaps() && reader.nulls(node)?.is_some_and(|nulls| nulls.null_count() > 0) {
+        return Err(Error::unsupported("a run-end encoded field has nulls beside those of its values"));
+    }
     let ends = reader.array(ends)?;
     let values = reader.array(values)?;
     if ends.is_empty() && node.length > 0 {

@@ -30,7 +30,7 @@ pub(crate) struct Loaded {
 pub(crate) struct Encoding {
     pub(crate) codec: Option<Codec>,
     pub(crate) big_endian: bool,
-    pub(crate) union_bitmaps: bool,
+    pub(crate) old_bitmaps: bool,
 }
 
 /// The values of dictionaries.
@@ -158,9 +158,9 @@ impl Reader<'_> {
         Ok(aligned(buffer, align_of::<T>()).into())
     }
 
-    /// The n + 1 offsets of n slots; of none, there may be none.
+    /// The n + 1 offsets of n slots; of none, there may be none, or one into a child that was cut off.
     pub(super) fn offsets<T: ArrowNativeType>(&mut self, length: usize) -> Result<ScalarBuffer<T>> {
-        if length == 0 && self.buffers.as_slice().first().is_some_and(Bytes::is_empty) {
+        if length == 0 {
             self.next_buffer()?;
             return Ok(vec![T::default()].into());
         }
@@ -206,8 +206,8 @@ impl Reader<'_> {
         self.buffers.next().ok_or_else(|| Error::invalid_file("a batch has too few buffers"))
     }
 
-    pub(super) fn union_bitmaps(&self) -> bool {
-        self.encoding.union_bitmaps
+    pub(super) fn old_bitmaps(&self) -> bool {
+        self.encoding.old_bitmaps
     }
 }
 
@@ -230,4 +230,33 @@ pub(super) fn first(child: ArrayRef, length: usize, parent: &str) -> Result<Arra
 /// The buffer itself if it begins where values of that alignment may; a copy otherwise.
 fn aligned(buffer: Buffer, alignment: usize) -> Buffer {
     if buffer.as_ptr().align_offset(alignment.next_power_of_two()) == 0 { buffer } else { Buffer::from_slice_ref(buffer.as_slice()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct NoDictionaries;
+
+    impl Dictionaries for NoDictionaries {
+        fn values(&self, _id: i64) -> Result<Option<ArrayRef>> {
+            Ok(None)
+        }
+    }
+
+    fn offsets(buffer: &'static [u8], length: usize) -> Result<Vec<i32>> {
+        let buffers = [Bytes::from_static(buffer)];
+        let encoding = Encoding { codec: None, big_endian: false, old_bitmaps: false };
+        let mut reader = Reader { nodes: [].iter(), buffers: buffers.iter(), variadic: [].iter(), encoding, dictionaries: &NoDictionaries };
+        reader.offsets::<i32>(length).map(|offsets| offsets.to_vec())
+    }
+
+    #[test]
+    fn offsets_of_no_slots_mean_nothing() {
+        assert_eq!(offsets(&[], 0).unwrap(), [0]);
+        // Of a child that was cut off; pyarrow writes such.
+        assert_eq!(offsets(&[1, 0, 0, 0, 0, 0, 0, 0], 0).unwrap(), [0]);
+        assert_eq!(offsets(&[1, 0, 0, 0, 2, 0, 0, 0], 1).unwrap(), [1, 2]);
+        assert!(offsets(&[], 1).is_err());
+    }
 }

@@ -13,7 +13,7 @@ use crate::format::alkaid::schema::Shape;
 use crate::format::error::{Error, Result};
 
 pub(super) fn union(reader: &mut Reader<'_>, node: Node, fields: &UnionFields, mode: UnionMode, shape: &Shape) -> Result<ArrayRef> {
-    let nulls = if reader.union_bitmaps() { reader.nulls(node)? } else { None };
+    let nulls = if reader.old_bitmaps() { reader.nulls(node)? } else { None };
     let ids = reader.numbers::<i8>(node.length, "type ids")?;
     let offsets = match mode {
         UnionMode::Sparse => None,

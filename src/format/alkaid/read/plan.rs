@@ -107,7 +107,7 @@ impl DictionaryPlan {
 impl PartPlan {
     fn new(meta: &FileMeta, message: &BatchMeta, parts: Parts) -> Self {
         let big_endian = meta.file_schema().big_endian;
-        let encoding = Encoding { codec: message.codec, big_endian, union_bitmaps: message.union_bitmaps };
+        let encoding = Encoding { codec: message.codec, big_endian, old_bitmaps: message.old_bitmaps };
         Self { rows: message.rows, encoding, parts, body_start: message.body.start }
     }
 

@@ -20,12 +20,12 @@ pub(crate) struct Shape {
 pub(crate) struct Counts {
     /// Field nodes.
     pub(crate) nodes: usize,
-    /// Buffers, variadic ones and bitmaps of unions aside.
+    /// Buffers, variadic ones and old bitmaps aside.
     pub(crate) buffers: usize,
     /// Fields with variadic buffers.
     pub(crate) variadic: usize,
-    /// Unions, which had a bitmap before V5.
-    pub(crate) unions: usize,
+    /// Fields that had a bitmap before V5, and have none since: unions, and what is run-end encoded.
+    pub(crate) old_bitmaps: usize,
 }
 
 impl Counts {
@@ -38,7 +38,7 @@ impl Counts {
             nodes: self.nodes + other.nodes,
             buffers: self.buffers + other.buffers,
             variadic: self.variadic + other.variadic,
-            unions: self.unions + other.unions,
+            old_bitmaps: self.old_bitmaps + other.old_bitmaps,
         }
     }
 }
@@ -50,12 +50,13 @@ impl Shape {
             Binary, BinaryView, FixedSizeList, LargeBinary, LargeListView, LargeUtf8, ListView, RunEndEncoded, Struct, Union, Utf8, Utf8View,
         };
         let own = match &self.data_type {
-            DataType::Null | RunEndEncoded(..) => Counts::of(1, 0),
+            DataType::Null => Counts::of(1, 0),
+            RunEndEncoded(..) => Counts { old_bitmaps: 1, ..Counts::of(1, 0) },
             FixedSizeList(..) | Struct(_) => Counts::of(1, 1),
             Utf8 | LargeUtf8 | Binary | LargeBinary | ListView(_) | LargeListView(_) => Counts::of(1, 3),
             Utf8View | BinaryView => Counts { variadic: 1, ..Counts::of(1, 2) },
-            Union(_, UnionMode::Sparse) => Counts { unions: 1, ..Counts::of(1, 1) },
-            Union(_, UnionMode::Dense) => Counts { unions: 1, ..Counts::of(1, 2) },
+            Union(_, UnionMode::Sparse) => Counts { old_bitmaps: 1, ..Counts::of(1, 1) },
+            Union(_, UnionMode::Dense) => Counts { old_bitmaps: 1, ..Counts::of(1, 2) },
             _ => Counts::of(1, 2),
         };
         self.children.iter().map(Self::counts).fold(own, Counts::plus)

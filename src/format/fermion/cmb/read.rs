@@ -10,6 +10,7 @@ use super::wire::{
     payload_offset, stream_directory_offset, stream_name,
 };
 use super::{Chunk, ChunkPage, Pages, StreamType};
+use crate::format::codec::DICTIONARY_PAGES_MAX;
 use crate::format::error::{Error, Result};
 use crate::format::fermion::schema::Stream;
 use crate::format::fermion::stats::{BOUND_LENGTH_MAX, Bounds, ZoneStats};
@@ -310,6 +311,9 @@ fn take_dictionary(pages: &mut Pages, is_data: bool) -> Result<()> {
     let count = pages.pages.iter().take_while(|page| page.rows == Some(0)).count();
     if !is_data || count == 0 || count == pages.pages.len() {
         return Err(Error::invalid_file("the dictionary of a chunk is missing, or the pages that it is for"));
+    }
+    if count > DICTIONARY_PAGES_MAX {
+        return Err(Error::invalid_file(format!("a dictionary of {count} pages, of which there are {DICTIONARY_PAGES_MAX} at most")));
     }
     pages.dictionary = pages.pages.drain(..count).map(|page| page.size).collect();
     Ok(())

@@ -22,6 +22,9 @@ use crate::format::requests::Fetched;
 use crate::format::rows::BLOCK;
 use crate::format::scan::{Coded, CodedPart, Section};
 
+/// Rows from which on those that are read are taken for a part of many.
+const SHARED_ROWS: usize = 4 << 10;
+
 /// What it costs to evaluate something about the values of a page, whatever they are, in values.
 const PART_VALUES: usize = 64;
 
@@ -204,6 +207,10 @@ impl LoadedPages {
     /// How many values the dictionary may have where a part of its own may have so many for these ranges: what is found out about its values serves
     /// all loaded pages, as a page's does the ranges.
     fn most_shared(&self, ranges: &Ranges, most: usize) -> usize {
+        // Of few rows, what is found out about the dictionary is not likely to be of use to others.
+        if slots(ranges) < SHARED_ROWS {
+            return most;
+        }
         let span = ranges.first().zip(ranges.last()).map_or(1, |(first, last)| (last.end - first.start).max(1));
         let loaded: usize = self.pages.iter().map(|page| page.rows as usize).sum();
         most.saturating_mul(loaded) / span

@@ -129,9 +129,11 @@ impl PendingPage {
         }
     }
 
-    /// Takes the values of a page that shares them from the dictionary, to be encoded by themselves.
+    /// Takes the values of a page that shares them from the dictionary, and encodes them by themselves: those of all pages at once would be the whole stripe.
     fn unshare(&mut self, dictionary: &Arc<ChunkDictionary>, settings: &PageSettings, memory: &Memory) -> Result<()> {
-        self.encode(settings)?;
+        if matches!(self.body, Body::Codes(..)) {
+            self.encode(settings)?;
+        }
         if let Body::Shared(bytes, Shared { ptype, nulls }) = &mut self.body {
             let expect = PageExpect { ptype: *ptype, rows: None, extra: 0, checksum: false, utf8: false };
             let page = Page::open_with(&Bytes::from(std::mem::take(bytes)), &expect, || Ok(Some(Arc::clone(dictionary))))?;
@@ -139,6 +141,7 @@ impl PendingPage {
             page.decode(0..page.len(), &mut out)?;
             let values = decoded_values(*ptype, out.finish());
             self.body = Body::Values(Unencoded { values, nulls: nulls.take() }, memory.clone());
+            self.encode(settings)?;
         }
         Ok(())
     }
@@ -271,7 +274,7 @@ impl StreamWriter {
 
     fn data(&mut self, values: Values, nulls: Option<NullBuffer>, settings: &PageSettings) -> Result<Body> {
         Ok(match self.sharing.codes(&values, nulls.as_ref(), &settings.encode)? {
-            Some(codes) => Body::Codes(codes, Shared { ptype: values.ptype(), nulls }),
+            Some(codes) => Body::Codes(codes, Shared { ptype: values.ptype(), nulls: nulls.map(|nulls| copied(&nulls)) }),
             None => self.values(values, nulls),
         })
     }
@@ -342,6 +345,12 @@ fn learn(memory: &mut Memory, pages: &mut [PendingPage]) {
             *memory = learnt;
         }
     }
+}
+
+/// A slice would keep what it is cut from in memory, which may be a batch, until the stripe ends.
+fn copied(nulls: &NullBuffer) -> NullBuffer {
+    let bits = nulls.inner().sliced();
+    NullBuffer::new(BooleanBuffer::new(Buffer::from(bits.as_slice()), 0, nulls.len()))
 }
 
 fn decoded_values(ptype: PType, decoded: Decoded) -> Values {

@@ -94,8 +94,7 @@ impl Writer {
 
     /// Bytes held in memory, those that can be taken aside.
     pub fn buffered_bytes(&self) -> usize {
-        let dictionaries: usize = self.columns.iter().map(ColumnWriter::dictionary_bytes).sum();
-        self.pending.bytes() + self.encoded_bytes() + dictionaries
+        self.pending.bytes() + self.stripe_bytes()
     }
 
     /// Ends the file and gives the bytes that have not been taken.
@@ -134,8 +133,9 @@ impl Writer {
         self.options.page_rows.min(self.options.stripe_rows - self.stripe_rows).max(1)
     }
 
-    fn encoded_bytes(&self) -> usize {
-        self.columns.iter().map(ColumnWriter::encoded_bytes).sum()
+    /// What the stripe takes in memory: pages, and dictionaries that grow.
+    fn stripe_bytes(&self) -> usize {
+        self.columns.iter().map(|column| column.encoded_bytes() + column.dictionary_bytes()).sum()
     }
 
     /// Encodes the first `rows` pending rows, and ends the stripe if that fills it.
@@ -147,7 +147,7 @@ impl Writer {
         let batches = self.pending.take(rows);
         encode_columns(&mut self.columns, &batches, self.options.threads)?;
         self.stripe_rows += rows;
-        if self.stripe_rows >= self.options.stripe_rows || self.encoded_bytes() >= self.options.stripe_bytes {
+        if self.stripe_rows >= self.options.stripe_rows || self.stripe_bytes() >= self.options.stripe_bytes {
             self.end_stripe()?;
         }
         self.failed = false;
@@ -160,7 +160,7 @@ impl Writer {
         }
         let offset = self.position;
         let rows = u32::try_from(self.stripe_rows).map_err(|_| Error::invalid_argument("a stripe has too many rows"))?;
-        self.columns.iter_mut().try_for_each(ColumnWriter::close_stripe)?;
+        in_parallel(self.columns.iter_mut().collect(), self.options.threads, ColumnWriter::close_stripe)?;
         encode_pages(&mut self.columns, self.options.threads)?;
         for column in &mut self.columns {
             column.finish_stripe(rows, &mut self.position, &mut self.out)?;
