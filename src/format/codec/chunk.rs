@@ -239,14 +239,14 @@ mod tests {
     fn values_are_kept_once_and_nulls_not_at_all() {
         let values = Values::Bytes(BinaryViewArray::from_iter_values(["b", "a value that is not inlined", "b", "", "a value that is not inlined"]));
         let validity = vec![false, true, true, false, true].into();
-        let mut builder = DictionaryBuilder::new(PType::Bytes);
+        let mut builder = DictionaryBuilder::new(PType::Bytes, 1 << 20);
         assert_eq!(builder.codes(&values, Some(&validity)), Some(vec![0, 0, 1, 1, 0]));
         assert_eq!(builder.codes(&values, None), Some(vec![1, 0, 1, 2, 0]));
         let Values::Bytes(kept) = builder.values(0..3).unwrap() else { panic!("bytes") };
         assert_eq!(kept.iter().flatten().collect::<Vec<_>>(), [&b"a value that is not inlined"[..], b"b", b""]);
         // What does not fit leaves it as it was, and closed.
         let many = Values::Fixed { ptype: PType::U64, bytes: Buffer::from_vec((0..1_u64 << 18).collect::<Vec<_>>()) };
-        let mut builder = DictionaryBuilder::new(PType::U64);
+        let mut builder = DictionaryBuilder::new(PType::U64, 1 << 20);
         assert!(builder.codes(&many.slice(0, 100), None).is_some());
         assert_eq!((builder.codes(&many, None), builder.len(), builder.bytes_from(0)), (None, 100, 800));
         assert_eq!(builder.codes(&many.slice(0, 1), None), None);

@@ -39,6 +39,14 @@ impl Compression {
         })
     }
 
+    /// The most bytes of the dictionary of a chunk, which a query of few rows may have to read as a whole.
+    pub(crate) fn dictionary_bytes(self) -> usize {
+        match self {
+            Self::Fast | Self::Balanced => 1 << 20,
+            Self::Small => 8 << 20,
+        }
+    }
+
     /// What reading a byte costs, in nanoseconds.
     pub(super) fn nanos_per_byte(self) -> f64 {
         match self {

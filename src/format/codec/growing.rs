@@ -17,8 +17,6 @@ use crate::format::Result;
 
 /// The most values.
 const ENTRIES_MAX: usize = 1 << 17;
-/// The most bytes of them.
-const BYTES_MAX: usize = 8 << 20;
 /// Of pages with more distinct values than this part, few are likely to come again.
 const DISTINCT_PART_MAX: f64 = 0.75;
 /// The least that the distinct values of a page take in comparison with codes of them: nothing else is saved.
@@ -43,6 +41,8 @@ pub(crate) struct PageCosts {
 #[derive(Debug)]
 pub(crate) struct DictionaryBuilder {
     ptype: PType,
+    /// The most bytes of values.
+    bytes_max: usize,
     /// `None` when there is no room for more.
     table: Option<Table>,
     bytes: Vec<u8>,
@@ -51,8 +51,8 @@ pub(crate) struct DictionaryBuilder {
 }
 
 impl DictionaryBuilder {
-    pub(crate) fn new(ptype: PType) -> Self {
-        Self { ptype, table: Some(Table::new()), bytes: Vec::new(), ends: Vec::new() }
+    pub(crate) fn new(ptype: PType, bytes_max: usize) -> Self {
+        Self { ptype, bytes_max, table: Some(Table::new()), bytes: Vec::new(), ends: Vec::new() }
     }
 
     /// How many values there are.
@@ -123,7 +123,7 @@ impl DictionaryBuilder {
                     let value = value(index);
                     let code = table.code(hash(index), |code| self.value(code) == value)?;
                     if code as usize == self.len() {
-                        if self.len() >= ENTRIES_MAX || self.bytes.len().saturating_add(value.len()) > BYTES_MAX {
+                        if self.len() >= ENTRIES_MAX || self.bytes.len().saturating_add(value.len()) > self.bytes_max {
                             return None;
                         }
                         self.bytes.extend_from_slice(value);

@@ -2,7 +2,7 @@
 
 use arrow::buffer::NullBuffer;
 
-use crate::format::codec::{DictionaryBuilder, EncodeOptions, PType, PageCosts, Values, may_share};
+use crate::format::codec::{Compression, DictionaryBuilder, EncodeOptions, PType, PageCosts, Values, may_share};
 use crate::format::error::Result;
 
 /// Slots after which it is looked at whether the dictionary pays. Its first values always cost more than they save.
@@ -36,6 +36,8 @@ pub(super) struct Sharing {
     builder: Option<DictionaryBuilder>,
     /// No more pages of this chunk take part.
     is_over: bool,
+    /// There was no room for the values of all pages.
+    is_full: bool,
     pages: usize,
     total: Costs,
     window: Costs,
@@ -57,9 +59,11 @@ impl Sharing {
             self.end();
             return Ok(None);
         }
-        let builder = self.builder.get_or_insert_with(|| DictionaryBuilder::new(values.ptype()));
+        let builder = self.builder.get_or_insert_with(|| DictionaryBuilder::new(values.ptype(), options.compression.dictionary_bytes()));
         let before = builder.len();
         let Some(codes) = builder.codes(values, nulls) else {
+            // A large dictionary for some of the pages takes longer to read than it saves; it may still be smaller.
+            self.is_full = options.compression != Compression::Small;
             self.end();
             return Ok(None);
         };
@@ -92,7 +96,7 @@ impl Sharing {
 
     /// Whether the pages that take part are better without it, of which there will be no more.
     pub(super) fn is_in_vain(&self, is_last: bool) -> bool {
-        self.builder.is_some() && (self.is_over || is_last) && (self.pages < 2 || self.total.shared >= self.total.own)
+        self.builder.is_some() && (self.is_over || is_last) && (self.is_full || self.pages < 2 || self.total.shared >= self.total.own)
     }
 
     /// All values, to do without the dictionary.
@@ -150,7 +154,22 @@ mod tests {
     }
 
     fn take_part(sharing: &mut Sharing, page: &Values) -> bool {
-        sharing.codes(page, None, &EncodeOptions::default()).unwrap().is_some()
+        take_part_with(sharing, page, Compression::Small)
+    }
+
+    fn take_part_with(sharing: &mut Sharing, page: &Values, compression: Compression) -> bool {
+        sharing.codes(page, None, &EncodeOptions { compression, ..Default::default() }).unwrap().is_some()
+    }
+
+    #[test]
+    fn what_does_not_fit_is_taken_back_unless_the_file_is_to_be_small() {
+        for (compression, is_kept) in [(Compression::Fast, false), (Compression::Balanced, false), (Compression::Small, true)] {
+            let mut sharing = Sharing::default();
+            let pages = |index: u64| page(move |row| 10_000 * index + row * row % 3001);
+            let taken = (0..1000).take_while(|index| (0..2).all(|_| take_part_with(&mut sharing, &pages(*index), compression))).count();
+            assert!((2..1000).contains(&taken), "{taken}");
+            assert_eq!(!sharing.is_in_vain(true), is_kept, "{compression:?}");
+        }
     }
 
     #[test]
