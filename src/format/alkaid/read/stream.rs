@@ -67,14 +67,14 @@ impl Walk {
             let here = self.known.get(self.at, self.known.start + self.known.bytes.len() as u64).unwrap_or_default();
             let Some(frame) = Frame::read(&here)? else {
                 if left <= here.len() as u64 {
-                    return Err(cut());
+                    return Err(self.cut());
                 }
                 return Ok(Some(self.range(FRAME_MAX as u64)));
             };
             let Frame::Message { skip, .. } = frame else { return Ok(None) };
             let end = frame.metadata_end();
             if end as u64 > left {
-                return Err(cut());
+                return Err(self.cut());
             }
             match here.get(skip..end) {
                 Some(metadata) => self.message(&Bytes::copy_from_slice(metadata), end as u64)?,
@@ -104,7 +104,7 @@ impl Walk {
                 let message = flat::message(metadata)?;
                 let schema = message.header_as_schema().ok_or_else(|| Error::invalid_file("the stream does not begin with a schema"))?;
                 self.schema = Some(FileSchema::read(&schema)?);
-                body_start.checked_add(flat::unsigned(message.bodyLength(), "the length of a body")?).ok_or_else(cut)?
+                body_start.checked_add(flat::unsigned(message.bodyLength(), "the length of a body")?).ok_or_else(|| self.cut())?
             }
             Some(_) => {
                 let meta = BatchMeta::read(metadata.clone(), body_start)?;
@@ -118,7 +118,7 @@ impl Walk {
             }
         };
         if end > self.file_length {
-            return Err(cut());
+            return Err(self.cut());
         }
         self.at = end;
         self.count += 1;
@@ -126,13 +126,16 @@ impl Walk {
         Ok(())
     }
 
+    fn cut(&self) -> Error {
+        Error::eof(match self.at {
+            0 => "this is not an Alkaid or Arrow file or stream, or has been cut within its first message",
+            _ => "the stream ends within a message: it has been cut, or is still being written",
+        })
+    }
+
     /// What was found.
     pub(super) fn finish(self) -> Result<FileMeta> {
         let schema = self.schema.ok_or_else(|| Error::invalid_file("this is not an Alkaid or Arrow file or stream: it has no schema").at(0))?;
         FileMeta::of_stream(schema, self.file_length, self.batches, self.dictionaries)
     }
-}
-
-fn cut() -> Error {
-    Error::eof("the stream ends within a message: it has been cut, or is still being written")
 }
