@@ -6,9 +6,10 @@ use arrow::array::{Array, ArrayRef, BooleanArray, DictionaryArray, Int32Array, R
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::{concat, concat_batches, filter_record_batch};
 use arrow::datatypes::{DataType, Field, Fields, Int8Type, Schema, SchemaRef, UnionMode};
+use datafusion_fermion::format::ErrorKind;
 use datafusion_fermion::format::codec::Compression;
-use datafusion_fermion::format::fermion::{OpenOptions, ScanRequest, WriterOptions};
-use datafusion_fermion::format::scan::{Level, ZoneColumn};
+use datafusion_fermion::format::fermion::{FermionScan, OpenOptions, ScanRequest, WriterOptions};
+use datafusion_fermion::format::scan::{Answer, Level, Scan, Step, ZoneColumn};
 use proptest::prelude::*;
 use rand::Rng;
 
@@ -124,6 +125,24 @@ fn a_dictionary_is_the_same_for_all_pages() {
         at += taken.len();
     }
     assert_eq!(at, batch.num_rows());
+}
+
+#[test]
+fn stripes_that_there_are_not_are_not_visited() {
+    let numbers: ArrayRef = Arc::new(Int32Array::from_iter_values(0..30));
+    let batch = RecordBatch::try_from_iter([("n", numbers)]).unwrap();
+    let file = write(&batch.schema(), std::slice::from_ref(&batch), WriterOptions { stripe_rows: 10, ..Default::default() }).unwrap();
+    let meta = open(&file, &OpenOptions::default()).unwrap();
+    let visit = |stripes: Vec<usize>| {
+        let request = ScanRequest { columns: vec![0], schema: batch.schema(), prune_columns: vec![0], range: None, batch_rows: 100 };
+        let mut scan = FermionScan::new(Arc::clone(&meta), request).unwrap();
+        assert!(matches!(scan.step(Answer::Next).unwrap(), Step::Prune(zones) if zones.row_counts.len() == 3));
+        scan.step(Answer::Visit(stripes)).map(|step| matches!(step, Step::Done))
+    };
+    assert!(!visit(vec![2, 0]).unwrap() && visit(vec![]).unwrap());
+    for wrong in [vec![3], vec![0, 1, 2, 0]] {
+        assert_eq!(visit(wrong).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
 }
 
 fn joined(schema: &SchemaRef, batches: &[RecordBatch]) -> Option<RecordBatch> {

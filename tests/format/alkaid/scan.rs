@@ -7,6 +7,7 @@ use arrow::array::*;
 use arrow::compute::{concat_batches, filter};
 use arrow::datatypes::*;
 use bytes::Bytes;
+use datafusion_fermion::format::ErrorKind;
 use datafusion_fermion::format::alkaid::{AlkaidScan, Codec, Form, ScanRequest, WriterOptions};
 use datafusion_fermion::format::scan::{Answer, Level, Morsel, Scan, Step};
 
@@ -167,6 +168,12 @@ fn batches_come_in_the_order_that_is_asked_for() {
     }
     let column = batch.project(&[0]).unwrap();
     assert!(read == [column.slice(3000, 1000), column.slice(1000, 1000)]);
+    // Batches that there are not, and more than there are.
+    for wrong in [vec![1000], vec![0; 1000]] {
+        let mut scan = AlkaidScan::new(Arc::clone(&meta), ScanRequest { prune_columns: vec![0], ..request(&meta, &[0], 10_000) }).unwrap();
+        scan.step(Answer::Next).unwrap();
+        assert_eq!(scan.step(Answer::Visit(wrong)).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
     // An answer to something else is refused.
     AlkaidScan::new(meta, request(&store.open(1 << 20).unwrap(), &[0], 1)).unwrap().step(Answer::Fetched(vec![])).unwrap_err();
 }
