@@ -15,12 +15,8 @@ use datafusion::execution::context::SessionConfig;
 use datafusion::physical_plan::metrics::MetricValue;
 use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext, collect, displayable};
 use datafusion::prelude::{SessionContext, col, lit};
-use datafusion_fermion::format::alkaid::{Codec, Form};
 use datafusion_fermion::provider::metrics;
-use datafusion_fermion::{
-    AlkaidReadOptions, AlkaidTable, AlkaidWriteOptions, FermionDataFrameExt, FermionOptions, FermionReadOptions, FermionSessionExt, FermionTable,
-    FermionWriteOptions, register,
-};
+use datafusion_fermion::{FermionDataFrameExt, FermionOptions, FermionReadOptions, FermionSessionExt, FermionTable, FermionWriteOptions, register};
 use tempfile::TempDir;
 
 /// A session with Fermion and an empty directory.
@@ -600,42 +596,4 @@ async fn a_table_needs_no_sql() {
     session.context.register_table("d", Arc::new(directory)).unwrap();
     session.check("insert into d select * from x", &["1000"]).await;
     session.check("select count(*) from d", &["2000"]).await;
-}
-
-#[tokio::test]
-async fn alkaid_needs_no_sql_either() {
-    let session = Session::new();
-    let frame = session.context.read_batch(numbers()).unwrap();
-    let (file, stream) = (session.path("x.ipc"), session.path("x.arrows"));
-    let options = AlkaidWriteOptions { batch_rows: 100, ..Default::default() };
-    frame.clone().write_alkaid(&file, &[], options).await.unwrap();
-    let options = AlkaidWriteOptions { form: Some(Form::Stream), compression: Some(Codec::Lz4), ..Default::default() };
-    frame.clone().write_alkaid(&stream, &[], options).await.unwrap();
-
-    let read = session.context.read_alkaid([&file, &stream], AlkaidReadOptions::default()).await.unwrap();
-    assert_eq!(read.filter(col("a").gt(lit(990))).unwrap().count().await.unwrap(), 18);
-    session.context.register_alkaid("x", &stream, AlkaidReadOptions::default()).await.unwrap();
-    let sorted = session.context.table("x").await.unwrap().sort(vec![col("a").sort(true, true)]).unwrap().collect().await.unwrap();
-    assert_eq!(arrow::compute::concat_batches(&sorted[0].schema(), &sorted).unwrap().columns(), numbers().columns());
-
-    let table = AlkaidTable::open(&session.context, &file).await.unwrap();
-    let plan = table.scan(&session.context.state(), Some(&vec![1]), &[], None).await.unwrap();
-    let statistics = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new()).unwrap();
-    assert_eq!((&statistics.num_rows, &statistics.column_statistics[0].null_count), (&Precision::Exact(1000), &Precision::Exact(143)));
-    frame.write_alkaid(&session.path("by/"), &["b"], AlkaidWriteOptions::default()).await.unwrap();
-    let one = session.path("by/b=5/");
-    session.check(&format!("select count(*) from (select * from '{one}')"), &["1"]).await;
-}
-
-#[tokio::test]
-async fn the_metadata_of_one_format_is_not_taken_for_that_of_another() {
-    let session = Session::new();
-    let frame = session.context.read_batch(numbers()).unwrap();
-    let file = session.path("x.bin");
-    session.context.register_table("numbers", frame.into_view()).unwrap();
-    session.sql(&format!("copy numbers to '{file}' stored as fermion")).await;
-    session.context.register_fermion("x", &file, FermionReadOptions::default()).await.unwrap();
-    session.check("select count(*) from x where a > 990", &["9"]).await;
-    let error = session.context.register_alkaid("y", &file, AlkaidReadOptions::default()).await.unwrap_err().to_string();
-    assert!(error.contains("x.bin: end of file: this is not an Alkaid or Arrow file or stream"), "{error}");
 }

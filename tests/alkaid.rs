@@ -1,0 +1,78 @@
+//! Alkaid and Arrow files through DataFusion, from Rust. What SQL does is in `tests/sql/`.
+#![cfg(test)]
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
+use arrow::compute::concat_batches;
+use datafusion::catalog::TableProvider;
+use datafusion::common::stats::Precision;
+use datafusion::physical_plan::{StatisticsArgs, StatisticsContext};
+use datafusion::prelude::{DataFrame, SessionContext, col, lit};
+use datafusion_fermion::format::alkaid::{Codec, Form};
+use datafusion_fermion::{
+    AlkaidReadOptions, AlkaidTable, AlkaidWriteOptions, FermionDataFrameExt, FermionReadOptions, FermionSessionExt, FermionWriteOptions, register,
+};
+use tempfile::TempDir;
+
+/// Rows 0 to 999; every seventh `b` is null.
+fn numbers() -> RecordBatch {
+    let a: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1000));
+    let b: ArrayRef = Arc::new(Int32Array::from_iter((0..1000).map(|row| (row % 7 != 0).then_some(row))));
+    let s: ArrayRef = Arc::new(StringArray::from_iter_values((0..1000).map(|row| format!("row {row}"))));
+    RecordBatch::try_from_iter([("a", a), ("b", b), ("s", s)]).unwrap()
+}
+
+/// A session, a directory and the numbers.
+fn session() -> (SessionContext, TempDir, DataFrame) {
+    let context = SessionContext::new();
+    register(&context).unwrap();
+    let frame = context.read_batch(numbers()).unwrap();
+    (context, tempfile::tempdir().unwrap(), frame)
+}
+
+fn path(directory: &TempDir, name: &str) -> String {
+    directory.path().join(name).to_string_lossy().into_owned()
+}
+
+#[tokio::test]
+async fn data_frames_are_written_and_read() {
+    let (context, directory, frame) = session();
+    let (file, stream) = (path(&directory, "x.ipc"), path(&directory, "x.arrows"));
+    let options = AlkaidWriteOptions { batch_rows: 100, ..Default::default() };
+    frame.clone().write_alkaid(&file, &[], options).await.unwrap();
+    let options = AlkaidWriteOptions { form: Some(Form::Stream), compression: Some(Codec::Lz4), ..Default::default() };
+    frame.clone().write_alkaid(&stream, &[], options).await.unwrap();
+
+    let read = context.read_alkaid([&file, &stream], AlkaidReadOptions::default()).await.unwrap();
+    assert_eq!(read.filter(col("a").gt(lit(990))).unwrap().count().await.unwrap(), 18);
+    context.register_alkaid("x", &stream, AlkaidReadOptions::default()).await.unwrap();
+    let sorted = context.table("x").await.unwrap().sort(vec![col("a").sort(true, true)]).unwrap().collect().await.unwrap();
+    assert_eq!(concat_batches(&sorted[0].schema(), &sorted).unwrap().columns(), numbers().columns());
+
+    frame.write_alkaid(&format!("{}/", path(&directory, "by")), &["b"], AlkaidWriteOptions::default()).await.unwrap();
+    assert!(directory.path().join("by/b=5").is_dir());
+}
+
+#[tokio::test]
+async fn a_table_knows_its_statistics() {
+    let (context, directory, frame) = session();
+    let file = path(&directory, "x.ipc");
+    frame.write_alkaid(&file, &[], AlkaidWriteOptions::default()).await.unwrap();
+    let table = AlkaidTable::open(&context, &file).await.unwrap();
+    let plan = table.scan(&context.state(), Some(&vec![1]), &[], None).await.unwrap();
+    let statistics = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new()).unwrap();
+    assert_eq!((&statistics.num_rows, &statistics.column_statistics[0].null_count), (&Precision::Exact(1000), &Precision::Exact(143)));
+}
+
+#[tokio::test]
+async fn the_metadata_of_one_format_is_not_taken_for_that_of_another() {
+    let (context, directory, frame) = session();
+    let (written, file) = (path(&directory, "x.fermion"), path(&directory, "x.bin"));
+    frame.write_fermion(&written, &[], FermionWriteOptions::default()).await.unwrap();
+    std::fs::rename(written, &file).unwrap();
+    context.register_fermion("x", &file, FermionReadOptions::default()).await.unwrap();
+    assert_eq!(context.table("x").await.unwrap().count().await.unwrap(), 1000);
+    let error = context.register_alkaid("y", &file, AlkaidReadOptions::default()).await.unwrap_err().to_string();
+    assert!(error.contains("x.bin: end of file: this is not an Alkaid or Arrow file or stream"), "{error}");
+}
