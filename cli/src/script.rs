@@ -104,7 +104,8 @@ pub(crate) fn explained(error: DataFusionError) -> Error {
         return Error::failed(format!("there is no file '{file}'"));
     }
     // datafusion-cli checks the options of a statement by itself, and knows the namespace `format` for its own formats only.
-    let hint = if text.contains("Specify a format for TableOptions") { " (for Fermion, write 'fermion.' before the option's name)" } else { "" };
+    let hint =
+        if text.contains("Specify a format for TableOptions") { " (write the format's name before the option's: 'fermion.', 'alkaid.')" } else { "" };
     Error::Failed(text + hint)
 }
 

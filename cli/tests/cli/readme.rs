@@ -6,16 +6,23 @@ use crate::common::Bench;
 
 const README: &str = include_str!("../../../README.md");
 
-/// The first block of a language.
-fn block(language: &str) -> &'static str {
-    let (_, rest) = README.split_once(&format!("```{language}\n")).unwrap();
-    rest.split_once("\n```").unwrap().0
+/// The blocks of a language.
+fn blocks(language: &str) -> Vec<&'static str> {
+    let begin = format!("```{language}\n");
+    README.split(begin.as_str()).skip(1).map(|rest| rest.split_once("\n```").unwrap().0).collect()
 }
 
 #[test]
 fn the_sql_of_the_readme_runs_as_it_stands() {
-    let bench = Bench::new();
-    fs::write(bench.path("readme.sql"), block("sql")).unwrap();
-    let out = bench.ok(&["--maxrows", "inf", "-f", "readme.sql"]);
-    assert!(out.contains("pages_pruned_statistics") && out.contains("bytes_scanned"), "{out}");
+    let outputs: Vec<String> = blocks("sql")
+        .into_iter()
+        .map(|block| {
+            let bench = Bench::new();
+            fs::write(bench.path("readme.sql"), block).unwrap();
+            bench.ok(&["--maxrows", "inf", "-f", "readme.sql"])
+        })
+        .collect();
+    let [fermion, alkaid] = outputs.as_slice() else { panic!("{outputs:?}") };
+    assert!(fermion.contains("pages_pruned_statistics") && fermion.contains("bytes_scanned"), "{fermion}");
+    assert!(alkaid.contains("| 100000 ") && alkaid.contains("| 142857 "), "{alkaid}");
 }
