@@ -117,7 +117,7 @@ async fn run(options: &Options, partitions: usize) -> Result<()> {
 
     println!(
         "<!-- bench:tpch -->\n{}",
-        report::summary(options.scale, partitions, &tables, &[("22 queries", &tpch), ("whole columns", &whole), ("statistics", &statistics)])
+        report::summary(options, partitions, &tables, &[("22 queries", &tpch), ("whole columns", &whole), ("statistics", &statistics)])
     );
     print_details("Files and write times", &report::written(&tables));
     for (title, part) in [("The 22 queries", &tpch), ("Whole columns of lineitem", &whole), ("Answers from statistics", &statistics)] {

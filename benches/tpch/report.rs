@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use crate::Options;
 use crate::side::Cost;
 
 /// Sizes and times of one table's two files.
@@ -79,9 +80,11 @@ pub(crate) fn slower(queries: &[Compared]) -> String {
 }
 
 /// The few lines that stand in the README.
-pub(crate) fn summary(scale: f64, partitions: usize, tables: &[Written], parts: &[(&str, &[Compared])]) -> String {
-    let mut text =
-        format!("TPC-H at scale factor {scale}, {partitions} partitions, Parquet with zstd 3; `cargo bench --bench tpch -- --scale {scale}`\n\n");
+pub(crate) fn summary(options: &Options, partitions: usize, tables: &[Written], parts: &[(&str, &[Compared])]) -> String {
+    let Options { scale, runs, writes, .. } = options;
+    let mut text = format!(
+        "TPC-H at scale factor {scale}, {partitions} partitions, Parquet with zstd 3; `cargo bench --bench tpch -- --scale {scale} --runs {runs} --writes {writes}`\n\n"
+    );
     text.push_str("| | Parquet | Fermion | better by |\n|---|--:|--:|--:|\n");
     let mut row = |name: &str, unit: &str, [parquet, fermion]: [f64; 2], better: f64| {
         let _ = writeln!(text, "| {name} | {parquet:.2} {unit} | {fermion:.2} {unit} | {better:.2} |");

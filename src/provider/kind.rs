@@ -1,6 +1,6 @@
 //! What the engine's side knows of a format: how it is called, how its files are opened, how one is written, and its options.
 
-use std::fmt::{Debug, Display};
+use std::fmt::Debug;
 
 use arrow::datatypes::SchemaRef;
 
@@ -74,11 +74,5 @@ pub(super) struct Kind {
 impl Kind {
     pub(super) const fn of<F: TableFormat>() -> Self {
         Self { name: F::NAME, open: F::open }
-    }
-}
-
-impl Display for Kind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name)
     }
 }
