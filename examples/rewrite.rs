@@ -56,12 +56,13 @@ fn options(words: &[String]) -> Result<WriterOptions> {
 
 fn rewrite(input: &mut File, meta: Arc<FileMeta>, writer: &mut Writer, output: &mut File) -> Result<()> {
     let columns = (0..meta.column_count()).collect();
-    let request = ScanRequest { columns, schema: meta.schema(), prune_columns: Vec::new(), range: None, batch_rows: 8192 };
+    let request = ScanRequest::new(columns, meta.schema());
     let mut scan = AlkaidScan::new(meta, request)?;
     let mut answer = Answer::Next;
     loop {
         answer = match scan.step(answer)? {
             Step::Fetch(wanted) => Answer::Fetched(fetch(input, &wanted)?),
+            Step::Select(_) => Answer::Select(None),
             Step::Prune(zones) => Answer::Keep(vec![true; zones.row_counts.len()].into()),
             Step::Decode(mut morsel) => {
                 while let Some(batch) = morsel.next_batch()? {

@@ -51,7 +51,7 @@ fn read(file: &mut File) -> Result<Vec<RecordBatch>> {
     let meta = Arc::new(load(file, Open::new(file.metadata()?.len(), &OpenOptions::default())?)?);
 
     let columns: Vec<usize> = (0..meta.column_count()).collect();
-    let request = ScanRequest { columns, schema: meta.schema()?, prune_columns: vec![], range: None, batch_rows: 8192 };
+    let request = ScanRequest::new(columns, meta.schema()?);
     let mut scan = FermionScan::new(meta, request)?;
     let mut batches = Vec::new();
     let mut answer = Answer::Next;
@@ -60,6 +60,8 @@ fn read(file: &mut File) -> Result<Vec<RecordBatch>> {
             Step::Fetch(wanted) => Answer::Fetched(fetch(file, &wanted)?),
             // Asked only for `prune_columns`: `zones` has their minima and maxima, and `true` keeps a zone.
             Step::Prune(zones) => Answer::Keep(vec![true; zones.row_counts.len()].into()),
+            // Asked only for `select_columns`: which rows are wanted by their values.
+            Step::Select(_) => Answer::Select(None),
             Step::Decode(mut morsel) => {
                 while let Some(batch) = morsel.next_batch()? {
                     batches.push(batch);

@@ -7,7 +7,8 @@ use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow::compute::concat_batches;
 use datafusion::catalog::TableProvider;
 use datafusion::common::stats::Precision;
-use datafusion::physical_plan::{StatisticsArgs, StatisticsContext};
+use datafusion::logical_expr::SortExpr;
+use datafusion::physical_plan::{StatisticsArgs, StatisticsContext, displayable};
 use datafusion::prelude::{DataFrame, SessionContext, col, lit};
 use datafusion_fermion::format::alkaid::{Codec, Form};
 use datafusion_fermion::{
@@ -75,4 +76,45 @@ async fn the_metadata_of_one_format_is_not_taken_for_that_of_another() {
     assert_eq!(context.table("x").await.unwrap().count().await.unwrap(), 1000);
     let error = context.register_alkaid("y", &file, AlkaidReadOptions::default()).await.unwrap_err().to_string();
     assert!(error.contains("x.bin: end of file: this is not an Alkaid or Arrow file or stream"), "{error}");
+}
+
+#[tokio::test]
+async fn the_order_of_rows_is_recorded_and_used() {
+    let (context, directory, frame) = session();
+    let (file, stream) = (path(&directory, "x.ipc"), path(&directory, "x.ipcs"));
+    let sorted = || frame.clone().sort(vec![col("a").sort(false, true)]).unwrap();
+    sorted().write_alkaid(&file, &[], AlkaidWriteOptions::default()).await.unwrap();
+    sorted().write_alkaid(&stream, &[], AlkaidWriteOptions::default()).await.unwrap();
+    let sorts = async |name: &str, expression: SortExpr| {
+        let read = context.read_alkaid([name], AlkaidReadOptions::default()).await.unwrap().sort(vec![expression]).unwrap();
+        let plan = read.create_physical_plan().await.unwrap();
+        displayable(plan.as_ref()).indent(false).to_string().contains("SortExec")
+    };
+    assert!(!sorts(&file, col("a").sort(false, true)).await);
+    assert!(sorts(&file, col("a").sort(true, true)).await);
+    assert!(sorts(&file, col("b").sort(false, true)).await);
+    // A stream has no footer to say it.
+    assert!(sorts(&stream, col("a").sort(false, true)).await);
+}
+
+#[tokio::test]
+async fn mapped_files_are_read_as_others_are() {
+    let (context, directory, frame) = session();
+    let (alkaid, fermion) = (path(&directory, "x.ipc"), path(&directory, "x.fermion"));
+    frame.clone().write_alkaid(&alkaid, &[], AlkaidWriteOptions::default()).await.unwrap();
+    frame.write_fermion(&fermion, &[], FermionWriteOptions::default()).await.unwrap();
+    let options = AlkaidReadOptions { memory_map: true, ..Default::default() };
+    context.register_alkaid("alkaid", &alkaid, options).await.unwrap();
+    let options = FermionReadOptions { memory_map: true, force_view_types: false, ..Default::default() };
+    context.register_fermion("fermion", &fermion, options).await.unwrap();
+    for table in ["alkaid", "fermion"] {
+        let read = context.table(table).await.unwrap().collect().await.unwrap();
+        assert_eq!(concat_batches(&read[0].schema(), &read).unwrap().columns(), numbers().columns(), "{table}");
+        let some = context.sql(&format!("select s from {table} where a between 100 and 109 and b is not null")).await.unwrap();
+        assert_eq!(some.count().await.unwrap(), 9, "{table}");
+    }
+    // A file that has become shorter is an error, not a signal.
+    std::fs::File::options().write(true).open(&alkaid).unwrap().set_len(100).unwrap();
+    let error = context.sql("select sum(a) from alkaid").await.unwrap().collect().await.unwrap_err();
+    assert!(error.to_string().contains("it has been cut"), "{error}");
 }

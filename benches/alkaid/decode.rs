@@ -63,12 +63,12 @@ fn ours(bytes: &Bytes) -> Result<usize> {
     };
     let schema = metadata.schema()?;
     let columns = (0..schema.fields().len()).collect();
-    let mut scan = metadata.scan(ScanRequest { columns, schema, prune_columns: Vec::new(), range: None, batch_rows: 1 << 20 })?;
+    let mut scan = metadata.scan(ScanRequest { batch_rows: 1 << 20, ..ScanRequest::new(columns, schema) })?;
     let (mut rows, mut answer) = (0, Answer::Next);
     loop {
         answer = match scan.step(answer)? {
             Step::Fetch(fetches) => Answer::Fetched(fetch(bytes, &fetches)?),
-            Step::Prune(_) => return Err("nothing was to be pruned".into()),
+            Step::Prune(_) | Step::Select(_) => return Err("nothing was to be left out".into()),
             Step::Decode(mut morsel) => {
                 while let Some(batch) = morsel.next_batch()? {
                     rows += batch.num_rows();

@@ -1,4 +1,4 @@
-//! The same SQL over the same files, by DataFusion's own source and by this crate's.
+//! The same SQL over the same files, by DataFusion's own source and by this crate's, which reads files or has them mapped.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -24,29 +24,34 @@ const QUERIES: [(&str, &str, &str); 10] = [
 ];
 
 pub(crate) async fn compare(dir: &Path, partitions: usize, runs: usize) -> Result<()> {
-    println!("| query | DataFusion's Arrow source, ms | Alkaid, ms | faster by |\n|---|--:|--:|--:|");
+    println!("| query | DataFusion's Arrow source, ms | Alkaid, ms | faster by | Alkaid, mapped, ms | faster by |\n|---|--:|--:|--:|--:|--:|");
     for (name, file, query) in QUERIES {
         let config = SessionConfig::new().with_target_partitions(partitions);
         let theirs = SessionContext::new_with_config(config.clone());
-        let ours = SessionContext::new_with_config(config);
+        let [ours, mapped] = [config.clone(), config].map(SessionContext::new_with_config);
         datafusion_fermion::register(&ours)?;
-        let sides = [theirs, ours];
+        datafusion_fermion::register(&mapped)?;
+        mapped.sql("SET alkaid.memory_map = true").await?;
+        let sides = [theirs, ours, mapped];
         for side in &sides {
             let path = dir.join(format!("{file}.arrow"));
             side.sql(&format!("CREATE EXTERNAL TABLE t STORED AS ARROW LOCATION '{}'", path.display())).await?;
         }
-        if fingerprint(&sides[0], query).await? != fingerprint(&sides[1], query).await? {
-            return Err(format!("{name}: the answers differ").into());
+        let expected = fingerprint(&sides[0], query).await?;
+        for side in &sides[1..] {
+            if fingerprint(side, query).await? != expected {
+                return Err(format!("{name}: the answers differ").into());
+            }
         }
-        let mut times = [Vec::new(), Vec::new()];
+        let mut times = [Vec::new(), Vec::new(), Vec::new()];
         for run in 0..runs {
-            for turn in 0..2 {
-                let side = (run + turn) % 2;
+            for turn in 0..sides.len() {
+                let side = (run + turn) % sides.len();
                 times[side].push(run_once(&sides[side], query).await?);
             }
         }
-        let [theirs, ours] = times.map(|times| milliseconds(median(times)));
-        println!("| {name} | {theirs:.1} | {ours:.1} | {:.2} |", theirs / ours);
+        let [theirs, ours, mapped] = times.map(|times| milliseconds(median(times)));
+        println!("| {name} | {theirs:.1} | {ours:.1} | {:.2} | {mapped:.1} | {:.2} |", theirs / ours, theirs / mapped);
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ pub mod scan;
 
 pub(crate) mod array;
 mod parallel;
+mod patience;
 mod pending;
 mod requests;
 mod wire;

@@ -29,10 +29,12 @@ pub(crate) fn requests(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 }
 
 /// The bytes of the requests, by the range they were asked for.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Fetched {
-    pub(crate) requests: Vec<Range<u64>>,
-    pub(crate) bytes: Vec<Bytes>,
+    requests: Vec<Range<u64>>,
+    bytes: Vec<Bytes>,
+    /// What had been fetched before.
+    before: Option<Box<Self>>,
 }
 
 impl Fetched {
@@ -43,14 +45,28 @@ impl Fetched {
         if !complete {
             return Err(Error::eof("fewer bytes came back than were asked for").in_section(Section::Data));
         }
-        Ok(Self { requests, bytes })
+        Ok(Self { requests, bytes, before: None })
+    }
+
+    /// The same, and what had been fetched before.
+    pub(crate) fn after(self, before: Self) -> Self {
+        Self { before: Some(Box::new(before)), ..self }
+    }
+
+    /// Whether a range need not be fetched again.
+    pub(crate) fn has(&self, range: &Range<u64>) -> bool {
+        self.find(range).is_some()
+    }
+
+    fn find(&self, range: &Range<u64>) -> Option<(&Range<u64>, &Bytes)> {
+        let index = self.requests.partition_point(|request| request.end < range.end);
+        let found = self.requests.get(index).zip(self.bytes.get(index)).filter(|(request, _)| request.start <= range.start);
+        found.or_else(|| self.before.as_ref()?.find(range))
     }
 
     /// The bytes of a range that lies in one request.
     pub(crate) fn get(&self, range: &Range<u64>) -> Result<Bytes> {
-        let index = self.requests.partition_point(|request| request.end < range.end);
-        let found = self.requests.get(index).zip(self.bytes.get(index)).filter(|(request, _)| request.start <= range.start);
-        let (request, bytes) = found.ok_or_else(|| Error::eof("a range was not loaded").in_section(Section::Data).at(range.start))?;
+        let (request, bytes) = self.find(range).ok_or_else(|| Error::eof("a range was not loaded").in_section(Section::Data).at(range.start))?;
         let index = |offset: u64| usize::try_from(offset - request.start).map_err(|_| Error::eof("a range is too far away"));
         Ok(bytes.slice(index(range.start)?..index(range.end)?))
     }
@@ -73,6 +89,10 @@ mod tests {
         let fetched = Fetched::new(vec![10..20, 30..40], vec![Bytes::from_static(b"abcdefghij"), Bytes::from_static(b"0123456789")]).unwrap();
         assert_eq!(fetched.get(&(12..14)).unwrap(), "cd");
         assert_eq!(fetched.get(&(30..40)).unwrap(), "0123456789");
+        let after = Fetched::new(vec![15..25; 1], vec![Bytes::from_static(b"klmnopqrst")]).unwrap().after(fetched);
+        assert_eq!(["cd", "klm", "0"].map(Bytes::from), [12..14, 15..18, 30..31].map(|range| after.get(&range).unwrap()));
+        assert!(after.has(&(10..12)) && after.has(&(18..22)) && !after.has(&(24..26)));
+        let fetched = *after.before.unwrap();
         assert_eq!(fetched.get(&(18..22)).unwrap_err().kind(), crate::format::ErrorKind::Eof);
     }
 }

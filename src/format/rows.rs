@@ -39,6 +39,53 @@ impl Rows {
         Self::new(taken)
     }
 
+    /// Up to so many blocks, one out of each of as many equal parts of `rest`.
+    pub(crate) fn sample(rest: &VecDeque<Range<usize>>, blocks: usize) -> Self {
+        let total: usize = rest.iter().map(ExactSizeIterator::len).sum();
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        let (mut before, mut part) = (0, 0);
+        for range in rest {
+            while part < blocks && total * part / blocks < before + range.len() {
+                let at = range.start + (total * part / blocks - before);
+                let block = (at - at % BLOCK).max(range.start)..range.end.min((at / BLOCK + 1) * BLOCK);
+                if ranges.last() != Some(&block) {
+                    ranges.push(block);
+                }
+                part += 1;
+            }
+            before += range.len();
+        }
+        Self::new(ranges)
+    }
+
+    /// One after the other, as they ascend.
+    #[must_use]
+    pub fn join(parts: impl IntoIterator<Item = Self>) -> Self {
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        for range in parts.into_iter().flat_map(Self::into_ranges) {
+            match ranges.last_mut() {
+                Some(last) if last.end == range.start => last.end = range.end,
+                _ => ranges.push(range),
+            }
+        }
+        Self::new(ranges)
+    }
+
+    /// The ranges, if they ascend and lie within others that do.
+    pub(crate) fn within(self, outer: &[Range<usize>]) -> Option<Vec<Range<usize>>> {
+        let mut outer = outer.iter().peekable();
+        let mut end = 0;
+        for range in &self.ranges {
+            while outer.next_if(|outer| outer.end <= range.start).is_some() {}
+            let lies_within = outer.peek().is_some_and(|outer| outer.start <= range.start && range.end <= outer.end);
+            if !lies_within || range.is_empty() || range.start < end {
+                return None;
+            }
+            end = range.end;
+        }
+        Some(self.ranges)
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.len
@@ -96,6 +143,28 @@ mod tests {
         assert_eq!(take(), [11..12, 20..25]);
         assert_eq!(take(), [25..30]);
         assert!(take().is_empty());
+    }
+
+    #[test]
+    fn a_sample_is_of_blocks_from_all_over() {
+        let sample = |ranges: &[Range<usize>], blocks| Rows::sample(&ranges.iter().cloned().collect(), blocks).into_ranges();
+        assert_eq!(sample(&[0..10_000], 2), [0..1024, 4096..5120]);
+        assert_eq!(sample(&[100..2000, 9000..9010], 3), [100..1024, 1024..2000]);
+        assert_eq!(sample(&[100..2000, 9000..12_000], 2), [100..1024, 9216..10_240]);
+        assert_eq!(sample(&[5..8], 4), vec![5..8; 1]);
+        assert!(sample(&[], 4).is_empty());
+    }
+
+    #[test]
+    fn parts_are_joined_and_must_lie_within() {
+        let joined = |parts: &[Range<usize>]| Rows::join(parts.iter().map(|part| Rows::new(vec![part.clone()])));
+        assert_eq!(joined(&[0..5, 5..9, 12..13]).into_ranges(), [0..9, 12..13]);
+        let within = |parts: &[Range<usize>]| joined(parts).within(&[0..10, 20..30]);
+        assert_eq!(within(&[0..3, 5..10, 20..21, 22..30]), Some(vec![0..3, 5..10, 20..21, 22..30]));
+        assert_eq!(within(&[]), Some(vec![]));
+        for outside in [[5..11, 20..21], [20..21, 5..6], [5..7, 6..8], [15..16, 20..21], [25..26, 29..31]] {
+            assert_eq!(within(&outside), None, "{outside:?}");
+        }
     }
 
     #[test]

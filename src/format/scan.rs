@@ -108,10 +108,45 @@ pub struct ScanRequest {
     pub schema: SchemaRef,
     /// Columns whose statistics the caller prunes by; without any, there is no [`Step::Prune`].
     pub prune_columns: Vec<usize>,
+    /// Positions in `columns` of those by whose values the caller tells which rows it wants; without any, there is no [`Step::Select`].
+    pub select_columns: Vec<usize>,
+    /// Ask for it only where so many bytes of other columns could be left unread.
+    pub select_bytes: u64,
     /// Read the rows that belong to this range of the file: of several ranges that make up the file, each row belongs to one. `None` reads all.
     pub range: Option<Range<u64>>,
     /// Rows of a batch.
     pub batch_rows: usize,
+}
+
+impl ScanRequest {
+    /// All rows of these columns.
+    pub fn new(columns: Vec<usize>, schema: SchemaRef) -> Self {
+        Self { columns, schema, prune_columns: Vec::new(), select_columns: Vec::new(), select_bytes: 0, range: None, batch_rows: 8192 }
+    }
+
+    /// Refuses what no file can be asked.
+    pub(crate) fn validate(&self) -> Result<()> {
+        if self.columns.len() != self.schema.fields().len() {
+            return Err(Error::invalid_argument("the scan's schema does not have the columns of the scan"));
+        }
+        if self.select_columns.iter().any(|position| *position >= self.columns.len()) {
+            return Err(Error::invalid_argument("the scan does not have the columns to select by"));
+        }
+        if self.batch_rows == 0 {
+            return Err(Error::invalid_argument("a batch has at least one row"));
+        }
+        Ok(())
+    }
+
+    /// Whether the column at a position says which rows are wanted.
+    pub(crate) fn selects_by(&self, position: usize) -> bool {
+        self.select_columns.contains(&position)
+    }
+
+    /// Whether there is something to select by, and so many bytes of the other columns are worth to ask.
+    pub(crate) fn is_selective(&self, other_bytes: u64) -> bool {
+        !self.select_columns.is_empty() && other_bytes > 0 && other_bytes >= self.select_bytes
+    }
 }
 
 /// How coarse a [`Zones`] is.
@@ -158,6 +193,9 @@ pub enum Answer {
     Keep(BooleanArray),
     /// The stripes of the last [`Step::Prune`] of stripes to read, by their index in it, in the order to read them.
     Visit(Vec<usize>),
+    /// The rows of the last [`Step::Select`] to read: those that are wanted, and as many others as the caller likes. `None` is all, and the next step of
+    /// that kind comes later.
+    Select(Option<Rows>),
 }
 
 /// The scan's part of the conversation.
@@ -167,6 +205,8 @@ pub enum Step {
     Fetch(Vec<Fetch>),
     /// Say which of these zones to read.
     Prune(Zones),
+    /// Of these rows the columns to select by are loaded and no others: say which of them to read.
+    Select(Box<dyn Morsel>),
     /// These rows are loaded and ready to decode, on any thread, while the scan goes on.
     Decode(Box<dyn Morsel>),
     /// No more rows.
@@ -210,6 +250,9 @@ pub trait Morsel: Send + fmt::Debug {
 
     /// Takes as many rows as a batch has, to be read; none after the last.
     fn next_rows(&mut self) -> Rows;
+
+    /// Up to so many blocks of rows from all over the morsel, to be read before any are taken.
+    fn sample(&mut self, blocks: usize) -> Rows;
 
     /// Gives rows back that are too many for one array; from now on, half as many are taken at once.
     fn split(&mut self, rows: Rows);

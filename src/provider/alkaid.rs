@@ -39,12 +39,22 @@ impl TableFormat for Alkaid {
     }
 
     fn validate(options: &OptionsOf<Self>) -> FormatResult<()> {
-        options.write.writer_options(Self::NAME, 1).validate()
+        options.write.writer_options(Self::NAME, 1, None).validate()
     }
 
     fn reading(options: &AlkaidReadOptions) -> Reading {
-        let AlkaidReadOptions { metadata_size_hint, force_view_types, coalesce_gap, pruning, pushdown_filters, max_in_list_size } = *options;
-        Reading { metadata_size_hint, eager_load_threshold: 0, force_view_types, coalesce_gap, pruning, pushdown_filters, max_in_list_size }
+        let AlkaidReadOptions { metadata_size_hint, force_view_types, coalesce_gap, memory_map, pruning, pushdown_filters, max_in_list_size } =
+            *options;
+        Reading {
+            metadata_size_hint,
+            eager_load_threshold: 0,
+            force_view_types,
+            coalesce_gap,
+            memory_map,
+            pruning,
+            pushdown_filters,
+            max_in_list_size,
+        }
     }
 
     fn open(file_length: u64, reading: &Reading) -> FormatResult<Opening> {
@@ -52,7 +62,7 @@ impl TableFormat for Alkaid {
     }
 
     fn writer(schema: SchemaRef, options: &AlkaidWriteOptions, writing: &Writing<'_>) -> FormatResult<Box<dyn FileWriter>> {
-        Ok(Box::new(Writer::new(schema, options.writer_options(writing.extension, writing.threads))?))
+        Ok(Box::new(Writer::new(schema, options.writer_options(writing.extension, writing.threads, writing.ordering.map(str::to_owned)))?))
     }
 }
 
@@ -65,6 +75,8 @@ pub struct AlkaidReadOptions {
     pub force_view_types: bool,
     /// Ranges of a file with at most this many bytes between them are fetched as one.
     pub coalesce_gap: u64,
+    /// Map files of this machine instead of reading them. They must not change while they are read: what has been cut off ends the process.
+    pub memory_map: bool,
     /// Skip files and record batches by their statistics.
     pub pruning: bool,
     /// Evaluate filters while reading, so that the other columns are only decoded where rows are left.
@@ -102,6 +114,7 @@ impl Default for AlkaidReadOptions {
             metadata_size_hint: OpenOptions::default().prefetch,
             force_view_types: false,
             coalesce_gap: 64 << 10,
+            memory_map: false,
             pruning: true,
             pushdown_filters: true,
             max_in_list_size: 150,
@@ -118,7 +131,7 @@ impl Default for AlkaidWriteOptions {
 
 impl AlkaidWriteOptions {
     /// The options of the format's writer, for a file whose name ends with `extension`.
-    fn writer_options(&self, extension: &str, session_threads: usize) -> WriterOptions {
+    fn writer_options(&self, extension: &str, session_threads: usize, ordering: Option<String>) -> WriterOptions {
         let Self { form, flavor, compression, zstd_level, batch_rows, batch_bytes, alignment, statistics, threads } = *self;
         let is_stream = matches!(extension, "ipcs" | "arrows");
         let is_arrow = matches!(extension, "arrow" | "arrows" | "feather");
@@ -132,6 +145,7 @@ impl AlkaidWriteOptions {
             alignment,
             statistics,
             threads: if threads == 0 { session_threads.max(1) } else { threads },
+            ordering,
         }
     }
 }
@@ -151,7 +165,7 @@ macro_rules! choice {
     };
 }
 
-static ENTRIES: [OptionEntry<Alkaid>; 15] = [
+static ENTRIES: [OptionEntry<Alkaid>; 16] = [
     entry!(Alkaid, "alignment", write.alignment, "(writing) Buffers begin at multiples of this: 8 or 64"),
     entry!(Alkaid, "batch_bytes", write.batch_bytes, "(writing) Bytes of rows from which on a record batch is written"),
     entry!(Alkaid, "batch_rows", write.batch_rows, "(writing) Rows of a record batch"),
@@ -161,6 +175,7 @@ static ENTRIES: [OptionEntry<Alkaid>; 15] = [
     entry!(Alkaid, "force_view_types", read.force_view_types, "(reading) Read strings and binaries as Utf8View and BinaryView"),
     choice!("form", write.form, FORMS, "(writing) file, stream or auto: what the name of the file ends with"),
     entry!(Alkaid, "max_in_list_size", read.max_in_list_size, "(reading) Longest IN list that is compared with statistics"),
+    entry!(Alkaid, "memory_map", read.memory_map, "(reading) Map files of this machine instead of reading them; they must not change meanwhile"),
     entry!(Alkaid, "metadata_size_hint", read.metadata_size_hint, "(reading) Bytes that are fetched to open a file"),
     entry!(Alkaid, "pruning", read.pruning, "(reading) Skip files and record batches by their statistics"),
     entry!(
@@ -200,7 +215,7 @@ mod tests {
     #[test]
     fn what_a_name_ends_with_says_what_is_written_unless_an_option_does() {
         let written = |options: &AlkaidWriteOptions, extension| {
-            let options = options.writer_options(extension, 2);
+            let options = options.writer_options(extension, 2, None);
             (options.flavor, options.form)
         };
         let auto = AlkaidWriteOptions::default();
@@ -220,7 +235,7 @@ mod tests {
 
     #[test]
     fn no_threads_means_the_sessions() {
-        assert_eq!(AlkaidWriteOptions::default().writer_options("ipc", 4).threads, 4);
-        assert_eq!(AlkaidWriteOptions { threads: 2, ..Default::default() }.writer_options("ipc", 4).threads, 2);
+        assert_eq!(AlkaidWriteOptions::default().writer_options("ipc", 4, None).threads, 4);
+        assert_eq!(AlkaidWriteOptions { threads: 2, ..Default::default() }.writer_options("ipc", 4, None).threads, 2);
     }
 }

@@ -78,6 +78,7 @@ impl BatchDecoder {
     /// The columns of the projection, and which of their rows pass if not all.
     fn passed(&mut self, filter: &mut MorselFilter, rows: &Rows) -> Result<Option<(RecordBatch, Option<BooleanArray>)>, Fault> {
         let mut selection = filter.select(self.morsel.as_ref(), rows)?;
+        filter.count(selection.count, rows.len() - selection.count);
         if selection.count == 0 {
             self.row_numbers(rows.len())?;
             return Ok(None);

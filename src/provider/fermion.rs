@@ -51,11 +51,12 @@ impl TableFormat for Fermion {
             eager_load_threshold,
             force_view_types,
             coalesce_gap,
+            memory_map,
             pruning,
             pushdown_filters,
             max_in_list_size,
         } = *options;
-        Reading { metadata_size_hint, eager_load_threshold, force_view_types, coalesce_gap, pruning, pushdown_filters, max_in_list_size }
+        Reading { metadata_size_hint, eager_load_threshold, force_view_types, coalesce_gap, memory_map, pruning, pushdown_filters, max_in_list_size }
     }
 
     fn open(file_length: u64, reading: &Reading) -> FormatResult<Opening> {
@@ -80,6 +81,8 @@ pub struct FermionReadOptions {
     pub force_view_types: bool,
     /// Ranges of a file with at most this many bytes between them are fetched as one.
     pub coalesce_gap: u64,
+    /// Map files of this machine instead of reading them. They must not change while they are read: what has been cut off ends the process.
+    pub memory_map: bool,
     /// Skip files, stripes and pages by their statistics.
     pub pruning: bool,
     /// Evaluate filters while decoding, so that the other columns are only decoded where rows are left.
@@ -120,6 +123,7 @@ impl Default for FermionReadOptions {
             eager_load_threshold: 8 << 20,
             force_view_types: true,
             coalesce_gap: 64 << 10,
+            memory_map: false,
             pruning: true,
             pushdown_filters: true,
             max_in_list_size: 150,
@@ -157,7 +161,7 @@ impl FermionWriteOptions {
     }
 }
 
-static ENTRIES: [OptionEntry<Fermion>; 17] = [
+static ENTRIES: [OptionEntry<Fermion>; 18] = [
     entry!(Fermion, "buffer_bytes", write.buffer_bytes, "(writing) Bytes of rows that may wait to be encoded"),
     entry!(Fermion, "checksums", write.checksums, "(writing) Write checksums of pages and metadata"),
     entry!(Fermion, "coalesce_gap", read.coalesce_gap, "(reading) Ranges with at most this many bytes between them are fetched as one"),
@@ -179,6 +183,7 @@ static ENTRIES: [OptionEntry<Fermion>; 17] = [
     ),
     entry!(Fermion, "force_view_types", read.force_view_types, "(reading) Read strings and binaries as Utf8View and BinaryView"),
     entry!(Fermion, "max_in_list_size", read.max_in_list_size, "(reading) Longest IN list that is compared with statistics"),
+    entry!(Fermion, "memory_map", read.memory_map, "(reading) Map files of this machine instead of reading them; they must not change meanwhile"),
     entry!(Fermion, "metadata_size_hint", read.metadata_size_hint, "(reading) Bytes at the end of a file that are fetched to open it"),
     entry!(Fermion, "page_bytes", write.page_bytes, "(writing) Raw bytes of a page, about"),
     entry!(Fermion, "page_rows", write.page_rows, "(writing) Rows of a page, at most"),

@@ -29,6 +29,12 @@ use super::rows::RowCounter;
 use super::sort::StripeOrder;
 use crate::format::scan::{Scan, ScanRequest};
 
+/// So many bytes are worth a second round to the store, once it is known that they are needed: about what a store far away sends in the time that a
+/// request takes.
+const SELECT_BYTES: u64 = 4 << 20;
+/// The same of a file of this machine, where a call takes microseconds.
+const SELECT_BYTES_LOCAL: u64 = 256 << 10;
+
 /// What is the same for all files of one partition of a scan.
 #[derive(Debug)]
 pub(super) struct ScanContext {
@@ -85,6 +91,7 @@ impl PreparedFile {
         let reader = ObjectReader::new(Arc::clone(&context.store), Arc::new(file.object_meta), context.reading.coalesce_gap)
             .caching(context.caches.clone())
             .local(context.is_local)
+            .mapping(context.reading.memory_map)
             .counting(metrics.bytes_scanned.clone(), metrics.io_time.clone());
         Ok(Self { context, range, reader, metrics, output, projection, predicate, pruner })
     }
@@ -145,8 +152,14 @@ impl PreparedFile {
         // Row numbers are counted in the order of the file.
         let stripe_order =
             context.sort_order.as_ref().filter(|_| rows.is_none()).and_then(|order| StripeOrder::of(order, zone_pruner.as_ref()?.columns()));
-        let request =
-            ScanRequest { columns: projected.scan.file_columns, schema: projected.scan.schema, prune_columns, range, batch_rows: context.batch_rows };
+        let request = ScanRequest {
+            prune_columns,
+            select_columns: filter.as_ref().map(|filter| filter.columns()).unwrap_or_default(),
+            select_bytes: if context.is_local { SELECT_BYTES_LOCAL } else { SELECT_BYTES },
+            range,
+            batch_rows: context.batch_rows,
+            ..ScanRequest::new(projected.scan.file_columns, projected.scan.schema)
+        };
         let unloaded = open.not_loaded(&reader, &columns_of(&request))?;
         let scan = Arc::clone(&open.meta).scan(request).map_err(|error| reader.fault(error))?;
         let batch_rows = context.batch_rows;

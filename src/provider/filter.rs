@@ -113,6 +113,14 @@ impl RowFilter {
         Ok(if conjuncts.is_empty() { Filtering::All } else { Filtering::Some(Self { conjuncts, output_columns }) })
     }
 
+    /// The columns that it is about, by their positions in the scan.
+    pub(super) fn columns(&self) -> Vec<usize> {
+        let mut columns: Vec<usize> = self.conjuncts.iter().flat_map(|conjunct| conjunct.columns.iter().copied()).collect();
+        columns.sort_unstable();
+        columns.dedup();
+        columns
+    }
+
     /// Whether a column of the scan is used after this conjunct.
     fn is_needed_after(&self, index: usize, position: usize) -> bool {
         position < self.output_columns || self.conjuncts[index + 1..].iter().any(|conjunct| conjunct.columns.contains(&position))
@@ -222,9 +230,13 @@ impl MorselFilter {
                 current.passed += selection.count;
             }
         }
-        self.metrics.pushdown_rows_matched.add(selection.count);
-        self.metrics.pushdown_rows_pruned.add(rows.len() - selection.count);
         Ok(selection)
+    }
+
+    /// Takes note of how many rows passed and how many did not.
+    pub(super) fn count(&self, passed: usize, dropped: usize) {
+        self.metrics.pushdown_rows_matched.add(passed);
+        self.metrics.pushdown_rows_pruned.add(dropped);
     }
 }
 

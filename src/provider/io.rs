@@ -15,7 +15,7 @@ use object_store::{GetOptions, GetResult, GetResultPayload, ObjectMeta, ObjectSt
 use super::cache::forget_listing;
 use super::error::in_file;
 #[cfg(unix)]
-use super::local::read_ranges;
+use super::local::{map_ranges, read_ranges};
 use crate::format::Error;
 use crate::format::scan::{Fetch, Load, Loading};
 
@@ -32,6 +32,7 @@ pub(super) struct ObjectReader {
     caches: Option<Arc<CacheManager>>,
     gap: u64,
     is_local: bool,
+    memory_map: bool,
     bytes_scanned: Count,
     io_time: Time,
 }
@@ -39,7 +40,7 @@ pub(super) struct ObjectReader {
 impl ObjectReader {
     /// Reads `object`; ranges with at most `gap` bytes between them are fetched as one.
     pub(super) fn new(store: Arc<dyn ObjectStore>, object: Arc<ObjectMeta>, gap: u64) -> Self {
-        Self { store, object, caches: None, gap, is_local: false, bytes_scanned: Count::new(), io_time: Time::new() }
+        Self { store, object, caches: None, gap, is_local: false, memory_map: false, bytes_scanned: Count::new(), io_time: Time::new() }
     }
 
     /// Takes open files from the session's caches, and puts them there.
@@ -50,6 +51,11 @@ impl ObjectReader {
     /// Whether the store is the file system of this machine, which hands out files.
     pub(super) fn local(self, is_local: bool) -> Self {
         Self { is_local, ..self }
+    }
+
+    /// Whether files of this machine are mapped instead of read.
+    pub(super) fn mapping(self, memory_map: bool) -> Self {
+        Self { memory_map, ..self }
     }
 
     /// Counts bytes and time here.
@@ -98,8 +104,8 @@ impl ObjectReader {
         let found = self.get(first.clone()).await?;
         #[cfg(unix)]
         if let GetResultPayload::File(file, _) = found.payload {
-            let ranges = ranges.to_vec();
-            let read = SpawnedTask::spawn_blocking(move || read_ranges(&file, &ranges));
+            let (ranges, take) = (ranges.to_vec(), if self.memory_map { map_ranges } else { read_ranges });
+            let read = SpawnedTask::spawn_blocking(move || take(&file, &ranges));
             let read = read.join_unwind().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
             let failed = |source: std::io::Error| object_store::Error::Generic { store: "local file system", source: source.into() };
             return read.map_err(|error| DataFusionError::from(failed(error)).context(format!("reading {}", self.object.location)));

@@ -48,6 +48,7 @@ pub struct Reading {
     pub(super) eager_load_threshold: u64,
     pub(super) force_view_types: bool,
     pub(super) coalesce_gap: u64,
+    pub(super) memory_map: bool,
     pub(super) pruning: bool,
     pub(super) pushdown_filters: bool,
     pub(super) max_in_list_size: usize,

@@ -46,6 +46,7 @@ mod pushdown;
 mod register;
 mod rows;
 mod schema;
+mod select;
 mod selection;
 mod sink;
 mod sort;

@@ -100,6 +100,7 @@ fn advance(mut file: Box<FileScan>, mut answer: Answer) -> Result<Option<MorselP
         answer = match step {
             Step::Fetch(fetches) => return Ok(Some(MorselPlan::new().with_morsels(morsels).with_pending_planner(fetch(file, fetches)))),
             Step::Prune(zones) => file.keep(&zones)?,
+            Step::Select(morsel) => Answer::Select(file.select(morsel)?),
             Step::Decode(morsel) => {
                 morsels.push(Box::new(file.morsel(morsel)?));
                 if file.is_done()? {

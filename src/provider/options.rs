@@ -169,8 +169,10 @@ mod tests {
 
     #[test]
     fn every_option_is_set_by_what_it_shows() {
-        set_all::<Fermion>(&["10", "false", "1", "small", "2", "false", "3", "4", "5", "6", "false", "false", "false", "7", "8", "9", "none"]);
-        set_all::<Alkaid>(&["8", "1", "2", "3", "lz4", "arrow", "true", "stream", "4", "5", "false", "false", "false", "6", "7"]);
+        set_all::<Fermion>(&[
+            "10", "false", "1", "small", "2", "false", "3", "true", "4", "5", "6", "false", "false", "false", "7", "8", "9", "none",
+        ]);
+        set_all::<Alkaid>(&["8", "1", "2", "3", "lz4", "arrow", "true", "stream", "4", "true", "5", "false", "false", "false", "6", "7"]);
     }
 
     fn altered(entries: &[(&str, &str)]) -> Result<FermionOptions> {
@@ -193,7 +195,7 @@ mod tests {
         assert_eq!(
             error,
             "Invalid or Unsupported Configuration: there is no option \"page_row\" of fermion; there are: buffer_bytes, checksums, coalesce_gap, \
-             compression, eager_load_threshold, force_view_types, max_in_list_size, metadata_size_hint, page_bytes, page_rows, pruning, pushdown_filters, \
+             compression, eager_load_threshold, force_view_types, max_in_list_size, memory_map, metadata_size_hint, page_bytes, page_rows, pruning, pushdown_filters, \
              statistics, \
              stripe_bytes, stripe_rows, threads, zstd_level"
         );

@@ -9,6 +9,7 @@ use arrow::array::{BooleanArray, Int64Array, UInt64Array};
 use datafusion::common::internal_err;
 use datafusion::error::Result;
 
+use crate::format::rows::Rows;
 use crate::format::scan::{Level, Zones};
 
 /// Runs of rows that the scan is still to give, in order.
@@ -42,6 +43,17 @@ impl RowCounter {
                 };
                 self.rows.extend(kept_runs(stripe.start, &zones.row_counts, keep));
             }
+        }
+        Ok(())
+    }
+
+    /// Of the next `count` rows, which are those of a stripe from its row `first` on, only these rows of the stripe will be read.
+    pub(super) fn select(&mut self, count: u64, first: usize, selected: &Rows) -> Result<()> {
+        let Some(next) = self.take(count)?.runs.front().map(|run| run.start) else { return Ok(()) };
+        let row = |of_stripe: usize| Some(next.checked_sub(u64::try_from(first).ok()?)? + u64::try_from(of_stripe).ok()?);
+        for range in selected.ranges().iter().rev() {
+            let Some((start, end)) = row(range.start).zip(row(range.end)) else { return internal_err!("rows before the first one") };
+            self.rows.push_front(start..end);
         }
         Ok(())
     }

@@ -90,6 +90,17 @@ impl Selection {
         self.mask.clone().map(BooleanArray::from)
     }
 
+    /// A bit for each row that was taken: whether it has passed.
+    pub(super) fn passed(&self) -> BooleanBuffer {
+        match (&self.sparse, &self.mask) {
+            (Some(sparse), Some(mask)) => among(&sparse.keep, mask),
+            (Some(sparse), None) => sparse.keep.clone(),
+            (None, Some(mask)) => mask.clone(),
+            (None, None) if self.count == 0 => BooleanBuffer::new_unset(self.rows.len()),
+            (None, None) => BooleanBuffer::new_set(self.rows.len()),
+        }
+    }
+
     /// Whether columns are read of the rows that are left and no others.
     pub(super) fn is_sparse(&self) -> bool {
         self.sparse.is_some()

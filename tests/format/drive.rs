@@ -7,6 +7,7 @@ use arrow::array::{BooleanArray, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 use datafusion_fermion::format::fermion::{FermionScan, FileMeta, Open, OpenOptions, ScanRequest, Writer, WriterOptions};
+use datafusion_fermion::format::rows::Rows;
 use datafusion_fermion::format::scan::{Answer, Fetch, Load, Loading, Morsel, Scan, Step, Zones};
 use datafusion_fermion::format::{Error, Result};
 
@@ -31,7 +32,7 @@ pub(crate) fn has_dictionaries(file: &[u8]) -> bool {
     file[file.len() - SETTINGS_FROM_END] & 1 == 1
 }
 
-fn fetch(file: &Bytes, fetches: &[Fetch]) -> Vec<Bytes> {
+pub(crate) fn fetch(file: &Bytes, fetches: &[Fetch]) -> Vec<Bytes> {
     let slice = |range: &Range<u64>| {
         assert!(range.start < range.end && range.end <= file.len() as u64, "{range:?} is not a part of a file of {} bytes", file.len());
         file.slice(usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap())
@@ -55,19 +56,30 @@ pub(crate) fn open(file: &Bytes, options: &OpenOptions) -> Result<Arc<FileMeta>>
 }
 
 /// Reads what is asked for; `keep` answers the zones.
-pub(crate) fn scan(
+pub(crate) fn scan(file: &Bytes, meta: &Arc<FileMeta>, request: ScanRequest, keep: impl FnMut(&Zones) -> BooleanArray) -> Result<Vec<RecordBatch>> {
+    scan_selected(file, meta, request, keep, |_| unreachable!("nothing to select by"), |_| {})
+}
+
+/// The same; `select` answers the rows, and `fetched` sees what is asked for.
+pub(crate) fn scan_selected(
     file: &Bytes,
     meta: &Arc<FileMeta>,
     request: ScanRequest,
     mut keep: impl FnMut(&Zones) -> BooleanArray,
+    mut select: impl FnMut(&mut dyn Morsel) -> Option<Rows>,
+    mut fetched: impl FnMut(&[Fetch]),
 ) -> Result<Vec<RecordBatch>> {
     let mut scan = FermionScan::new(Arc::clone(meta), request)?;
     let mut batches = Vec::new();
     let mut answer = Answer::Next;
     loop {
         answer = match scan.step(answer)? {
-            Step::Fetch(fetches) => Answer::Fetched(fetch(file, &fetches)),
+            Step::Fetch(fetches) => {
+                fetched(&fetches);
+                Answer::Fetched(fetch(file, &fetches))
+            }
             Step::Prune(zones) => Answer::Keep(keep(&zones)),
+            Step::Select(mut morsel) => Answer::Select(select(morsel.as_mut())),
             Step::Decode(mut morsel) => {
                 let mut rows = morsel.rows();
                 while let Some(batch) = morsel.next_batch()? {
@@ -100,8 +112,7 @@ pub(crate) fn first_morsel(file: &Bytes, meta: &Arc<FileMeta>, request: ScanRequ
 pub(crate) fn read_all(file: &Bytes, batch_rows: usize) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     let meta = open(file, &OpenOptions::default())?;
     let schema = meta.schema()?;
-    let request =
-        ScanRequest { columns: (0..meta.column_count()).collect(), schema: Arc::clone(&schema), prune_columns: Vec::new(), range: None, batch_rows };
+    let request = ScanRequest { batch_rows, ..ScanRequest::new((0..meta.column_count()).collect(), Arc::clone(&schema)) };
     let batches = scan(file, &meta, request, |_| unreachable!("nothing to prune by"))?;
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
     if rows as u64 != meta.row_count() {

@@ -11,4 +11,5 @@ mod hostile;
 mod mended;
 mod random;
 mod roundtrip;
+mod select;
 mod spelled;

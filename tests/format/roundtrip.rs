@@ -101,7 +101,7 @@ fn a_dictionary_is_the_same_for_all_pages() {
     let batch = RecordBatch::try_from_iter([("words", words)]).unwrap();
     let file = write(&batch.schema(), std::slice::from_ref(&batch), WriterOptions { page_rows: 2048, ..Default::default() }).unwrap();
     let meta = open(&file, &OpenOptions::default()).unwrap();
-    let request = ScanRequest { columns: vec![0], schema: batch.schema(), prune_columns: Vec::new(), range: None, batch_rows: 5000 };
+    let request = ScanRequest { batch_rows: 5000, ..ScanRequest::new(vec![0], batch.schema()) };
     let mut morsel = first_morsel(&file, &meta, request);
     let (mut at, mut values): (usize, Option<ArrayRef>) = (0, None);
     loop {
@@ -134,7 +134,7 @@ fn stripes_that_there_are_not_are_not_visited() {
     let file = write(&batch.schema(), std::slice::from_ref(&batch), WriterOptions { stripe_rows: 10, ..Default::default() }).unwrap();
     let meta = open(&file, &OpenOptions::default()).unwrap();
     let visit = |stripes: Vec<usize>| {
-        let request = ScanRequest { columns: vec![0], schema: batch.schema(), prune_columns: vec![0], range: None, batch_rows: 100 };
+        let request = ScanRequest { prune_columns: vec![0], batch_rows: 100, ..ScanRequest::new(vec![0], batch.schema()) };
         let mut scan = FermionScan::new(Arc::clone(&meta), request).unwrap();
         assert!(matches!(scan.step(Answer::Next).unwrap(), Step::Prune(zones) if zones.row_counts.len() == 3));
         scan.step(Answer::Visit(stripes)).map(|step| matches!(step, Step::Done))
@@ -161,7 +161,7 @@ fn joined(schema: &SchemaRef, batches: &[RecordBatch]) -> Option<RecordBatch> {
     RecordBatch::try_new_with_options(Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns, &options).ok()
 }
 
-fn assert_same(schema: &SchemaRef, expected: &[RecordBatch], actual: &[RecordBatch]) {
+pub(crate) fn assert_same(schema: &SchemaRef, expected: &[RecordBatch], actual: &[RecordBatch]) {
     let rows = |batches: &[RecordBatch]| batches.iter().map(RecordBatch::num_rows).sum::<usize>();
     assert_eq!(rows(expected), rows(actual));
     match (joined(schema, expected), joined(schema, actual)) {
@@ -293,8 +293,12 @@ fn check_zones_with(schema: &SchemaRef, batches: &[RecordBatch], seed: u64, opti
         let first_row = row;
         let rows: u64 = meta.parts(Some(&range)).iter().map(|part| part.rows.len() as u64).sum();
         let end_row = first_row + usize::try_from(rows).unwrap();
-        let request =
-            ScanRequest { columns: columns.clone(), schema: Arc::clone(schema), prune_columns: columns.clone(), range: Some(range), batch_rows: 777 };
+        let request = ScanRequest {
+            prune_columns: columns.clone(),
+            range: Some(range),
+            batch_rows: 777,
+            ..ScanRequest::new(columns.clone(), Arc::clone(schema))
+        };
         let part = scan(&file, &meta, request, |zones| {
             let mut keep = Vec::new();
             // Stripes are shown all at once, the pages of each when it is read.

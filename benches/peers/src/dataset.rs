@@ -11,7 +11,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 
 use crate::session::context;
 use crate::side::{Files, Side};
-use crate::{data, hits, ladder, median};
+use crate::{data, hits, ladder, median, wide};
 
 /// Tables that are made together.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +22,8 @@ pub(crate) enum Dataset {
     Hits { rows: usize },
     /// Rows for filters of known shares, in order and without.
     Ladder { rows: usize },
+    /// Very many columns.
+    Wide { columns: usize },
 }
 
 /// Where a dataset's tables are.
@@ -46,6 +48,7 @@ impl Dataset {
             Self::Tpch { .. } => &data::TABLES,
             Self::Hits { .. } => &["hits"],
             Self::Ladder { .. } => &["sorted", "shuffled"],
+            Self::Wide { .. } => &["wide"],
         }
     }
 
@@ -55,6 +58,7 @@ impl Dataset {
             Self::Tpch { scale } => format!("tpch-{scale}"),
             Self::Hits { rows } => format!("hits-{rows}"),
             Self::Ladder { rows } => format!("ladder-{rows}"),
+            Self::Wide { columns } => format!("wide-{columns}"),
         }
     }
 
@@ -63,7 +67,19 @@ impl Dataset {
             Self::Tpch { scale } => data::table(table, scale),
             Self::Hits { rows } => hits::table(rows),
             Self::Ladder { rows } => ladder::table(rows, table == "sorted"),
+            Self::Wide { columns } => wide::table(columns),
         }
+    }
+
+    /// How files of a format are written. A table of many columns has few rows, and would be one stripe.
+    fn write_options(&self, files: Files) -> String {
+        let parts = match self {
+            Self::Wide { columns } => files.part_rows.map(|option| (option, wide::part_rows(*columns).to_string())),
+            _ => None,
+        };
+        let all = files.write_options.iter().map(|(option, value)| (*option, (*value).to_owned())).chain(parts);
+        let all: Vec<String> = all.map(|(option, value)| format!("'{option}' '{value}'")).collect();
+        if all.is_empty() { String::new() } else { format!("OPTIONS ({})", all.join(", ")) }
     }
 }
 
@@ -129,14 +145,14 @@ impl Tables {
         let mut times: Vec<(Files, Vec<Duration>)> = formats.iter().map(|files| (*files, Vec::new())).collect();
         for _ in 0..writes {
             for (files, times) in &mut times {
-                times.push(copy(&source, table, &self.path(table, *files), *files).await?);
+                times.push(copy(&source, table, &self.path(table, *files), *files, &self.dataset.write_options(*files)).await?);
             }
         }
         Ok(times.into_iter().map(|(files, times)| (files, median(times).unwrap_or_default())).collect())
     }
 }
 
-async fn copy(source: &SessionContext, table: &str, path: &Path, files: Files) -> Result<Duration> {
+async fn copy(source: &SessionContext, table: &str, path: &Path, files: Files, options: &str) -> Result<Duration> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
@@ -144,7 +160,7 @@ async fn copy(source: &SessionContext, table: &str, path: &Path, files: Files) -
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
         _ => {}
     }
-    let sql = format!("COPY {table} TO '{}' STORED AS {} {}", path.display(), files.stored_as, files.write_options);
+    let sql = format!("COPY {table} TO '{}' STORED AS {} {options}", path.display(), files.stored_as);
     let start = Instant::now();
     source.sql(&sql).await?.collect().await?;
     Ok(start.elapsed())

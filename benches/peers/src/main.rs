@@ -32,6 +32,7 @@ mod session;
 mod side;
 mod store;
 mod suites;
+mod wide;
 mod words;
 
 use std::error::Error;
@@ -99,8 +100,8 @@ async fn compare(options: &Options, dataset: Dataset, dir: &Path, partitions: us
     tables.forget();
     let first = findings.parts.len();
     for section in &sections {
-        let measured = measure::section(section, &sessions, options.runs, &mut findings.failures).await?;
-        findings.parts.push(Part { suite: section.suite, title: section.title, measured, peaks: Vec::new() });
+        let measured = measure::section(section, &tables, &sessions, options.runs, &mut findings.failures).await?;
+        findings.parts.push(Part { suite: section.suite, title: section.title.clone(), measured, peaks: Vec::new() });
     }
     // What is in memory here is in memory once more in the process that measures it.
     drop(sessions);
@@ -115,7 +116,7 @@ async fn compare(options: &Options, dataset: Dataset, dir: &Path, partitions: us
 async fn print_peak(options: &Options, title: &str, dir: &Path, partitions: usize) -> Result<()> {
     for dataset in options.datasets() {
         let sections = options.sections(&dataset);
-        if let (Some(section), Some(side)) = (sections.iter().find(|section| section.title == title), options.sides.first())
+        if let (Some(section), Some(side)) = (sections.iter().find(|section| section.title == *title), options.sides.first())
             && let Some(peak) = peak::measure(*side, dataset, section, dir, partitions).await?
         {
             println!("{peak}");
@@ -132,7 +133,7 @@ fn print(options: &Options, partitions: usize, findings: &Findings) {
     println!("{}", report::files(written));
     println!("{}", report::peaks(sides, parts));
     for part in parts {
-        println!("{}", report::folded(part.title, &(report::times(sides, part) + "\n" + &report::slower(sides, part))));
+        println!("{}", report::folded(&part.title, &(report::times(sides, part) + "\n" + &report::slower(sides, part))));
         println!("{}", report::folded(&format!("{}: what was read", part.title), &report::traffic(sides, part)));
     }
     if !failures.is_empty() {

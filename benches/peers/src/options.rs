@@ -13,6 +13,8 @@ pub(crate) struct Options {
     pub(crate) sides: Vec<Side>,
     pub(crate) scale: f64,
     pub(crate) rows: usize,
+    /// How wide the wide tables are.
+    pub(crate) columns: Vec<usize>,
     pub(crate) runs: usize,
     pub(crate) writes: usize,
     pub(crate) dir: Option<PathBuf>,
@@ -29,6 +31,7 @@ impl Options {
             sides: SIDES.into(),
             scale: 1.0,
             rows: 1_000_000,
+            columns: vec![1_000, 10_000, 100_000],
             runs: 5,
             writes: 0,
             dir: None,
@@ -43,6 +46,7 @@ impl Options {
                 "--sides" => options.sides = parse_sides(&value)?,
                 "--scale" => options.scale = value.parse()?,
                 "--rows" => options.rows = value.parse()?,
+                "--columns" => options.columns = value.split(',').map(str::parse).collect::<Result<_, _>>()?,
                 "--runs" => options.runs = value.parse()?,
                 "--writes" => options.writes = value.parse()?,
                 "--dir" => options.dir = Some(value.into()),
@@ -58,8 +62,10 @@ impl Options {
         Ok(options)
     }
 
-    pub(crate) fn datasets(&self) -> [Dataset; 3] {
-        [Dataset::Tpch { scale: self.scale }, Dataset::Hits { rows: self.rows }, Dataset::Ladder { rows: self.rows }]
+    pub(crate) fn datasets(&self) -> Vec<Dataset> {
+        let mut datasets = vec![Dataset::Tpch { scale: self.scale }, Dataset::Hits { rows: self.rows }, Dataset::Ladder { rows: self.rows }];
+        datasets.extend(self.columns.iter().map(|columns| Dataset::Wide { columns: *columns }));
+        datasets
     }
 
     /// What is wanted of a dataset.

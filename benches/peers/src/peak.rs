@@ -17,8 +17,10 @@ use crate::{Result, memory};
 /// Has a process of its own measure one side, with files that are there.
 pub(crate) fn of(options: &Options, dir: &Path, side: &Side, section: &Section) -> Result<Option<u64>> {
     let mut command = Command::new(env::current_exe()?);
-    command.args(["--peak", section.title, "--sides", side.name]);
+    command.args(["--peak", &section.title, "--sides", side.name]);
     command.args(["--scale", &options.scale.to_string(), "--rows", &options.rows.to_string()]);
+    let columns: Vec<String> = options.columns.iter().map(usize::to_string).collect();
+    command.args(["--columns", &columns.join(",")]);
     command.arg("--dir").arg(dir);
     if let Some(only) = &options.only {
         command.args(["--only", only]);
@@ -35,7 +37,11 @@ pub(crate) async fn measure(side: Side, dataset: Dataset, section: &Section, dir
     let before = memory::reset_peak();
     for case in &section.cases {
         // One that fails was reported by the process that started this one.
-        let _ = session.run(&case.query).await;
+        if case.is_first {
+            let _ = session.run_first(&tables, &case.query).await;
+        } else {
+            let _ = session.run(&case.query).await;
+        }
     }
     Ok(memory::peak().zip(before).map(|(peak, before)| peak.saturating_sub(before)))
 }

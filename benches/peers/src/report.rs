@@ -11,7 +11,7 @@ use crate::side::{Files, Side};
 /// The results of one section.
 pub(crate) struct Part {
     pub(crate) suite: &'static str,
-    pub(crate) title: &'static str,
+    pub(crate) title: String,
     pub(crate) measured: Vec<Measured>,
     /// How far a process with nothing but one side grew, for each.
     pub(crate) peaks: Vec<Option<u64>>,
@@ -42,7 +42,7 @@ pub(crate) fn summary(sides: &[Side], parts: &[Part]) -> String {
     let mut text = table_head("geometric means", heads);
     for part in parts {
         let means = (0..last).map(|other| number(faster(&part.measured, last, other), 2));
-        text.push_str(&line(part.title, means));
+        text.push_str(&line(&part.title, means));
     }
     text
 }
@@ -82,7 +82,7 @@ pub(crate) fn traffic(sides: &[Side], part: &Part) -> String {
 pub(crate) fn peaks(sides: &[Side], parts: &[Part]) -> String {
     let mut text = table_head("peak memory beyond that of open tables", sides.iter().map(|side| format!("{}, MB", side.name)));
     for part in parts {
-        text.push_str(&line(part.title, part.peaks.iter().map(|peak| number(peak.map(megabytes), 0))));
+        text.push_str(&line(&part.title, part.peaks.iter().map(|peak| number(peak.map(megabytes), 0))));
     }
     text
 }

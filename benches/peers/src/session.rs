@@ -22,6 +22,7 @@ use crate::store::{CountingStore, Traffic};
 
 pub(crate) struct Session {
     pub(crate) side: Side,
+    partitions: usize,
     context: SessionContext,
     store: Arc<CountingStore>,
 }
@@ -35,25 +36,37 @@ pub(crate) struct Cost {
 }
 
 impl Session {
-    /// Makes the tables of one side known to a session that has not seen them before.
+    /// A session of one side that knows its tables, and has read what it takes to know them.
     pub(crate) async fn open(side: Side, tables: &Tables, partitions: usize) -> Result<Self> {
+        let session = Self::new(side, partitions)?;
+        session.create(tables).await?;
+        Ok(session)
+    }
+
+    /// A session without tables.
+    fn new(side: Side, partitions: usize) -> Result<Self> {
         let mut config = SessionConfig::new().with_target_partitions(partitions);
         side.configure(config.options_mut())?;
         let context = context(config)?;
         let store = Arc::new(CountingStore::default());
         let local = ObjectStoreUrl::local_filesystem();
         context.register_object_store(local.as_ref(), Arc::clone(&store) as _);
+        Ok(Self { side, partitions, context, store })
+    }
+
+    async fn create(&self, tables: &Tables) -> Result<()> {
+        let Self { context, partitions, .. } = self;
         for table in tables.names() {
-            if let Some(files) = side.files {
+            if let Some(files) = self.side.files {
                 let path = tables.path(table, files);
                 let sql = format!("CREATE EXTERNAL TABLE {table} STORED AS {} LOCATION '{}'", files.stored_as, path.display());
                 context.sql(&sql).await?;
             } else {
-                let loaded = MemTable::load(tables.made(table)?, Some(partitions), &context.state()).await?;
+                let loaded = MemTable::load(tables.made(table)?, Some(*partitions), &context.state()).await?;
                 context.register_table(*table, Arc::new(loaded))?;
             }
         }
-        Ok(Self { side, context, store })
+        Ok(())
     }
 
     /// Plans and runs a query, and gives its rows.
@@ -91,6 +104,18 @@ impl Session {
         Ok(start.elapsed())
     }
 
+    /// The same in a session that has never seen the tables, with the time that it takes to create them. `None` where there is nothing to be read.
+    pub(crate) async fn run_first(&self, tables: &Tables, query: &Query) -> Result<Option<Duration>> {
+        if self.side.files.is_none() {
+            return Ok(None);
+        }
+        let session = Self::new(self.side, self.partitions)?;
+        let start = Instant::now();
+        session.create(tables).await?;
+        session.run(query).await?;
+        Ok(Some(start.elapsed()))
+    }
+
     /// What a query reads.
     pub(crate) async fn traffic(&self, query: &Query) -> Result<Traffic> {
         let before = self.store.traffic();
@@ -99,6 +124,15 @@ impl Session {
         self.store.counting(false);
         run?;
         Ok(self.store.traffic().since(before))
+    }
+
+    /// What it reads in a session that has never seen the tables.
+    pub(crate) async fn first_traffic(&self, tables: &Tables, query: &Query) -> Result<Traffic> {
+        let session = Self::new(self.side, self.partitions)?;
+        session.store.counting(true);
+        session.create(tables).await?;
+        session.run(query).await?;
+        Ok(session.store.traffic())
     }
 }
 

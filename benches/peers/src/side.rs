@@ -18,12 +18,15 @@ pub(crate) struct Side {
 pub(crate) struct Files {
     pub(crate) stored_as: &'static str,
     pub(crate) extension: &'static str,
-    pub(crate) write_options: &'static str,
+    pub(crate) write_options: &'static [(&'static str, &'static str)],
+    /// The option that says how many rows are written together.
+    pub(crate) part_rows: Option<&'static str>,
 }
 
-const PARQUET: Files = Files { stored_as: "PARQUET", extension: "parquet", write_options: "OPTIONS ('compression' 'zstd(3)')" };
-const VORTEX: Files = Files { stored_as: "VORTEX", extension: "vortex", write_options: "" };
-const FERMION: Files = Files { stored_as: "FERMION", extension: "fermion", write_options: "" };
+const PARQUET: Files =
+    Files { stored_as: "PARQUET", extension: "parquet", write_options: &[("compression", "zstd(3)")], part_rows: Some("max_row_group_size") };
+const VORTEX: Files = Files { stored_as: "VORTEX", extension: "vortex", write_options: &[], part_rows: None };
+const FERMION: Files = Files { stored_as: "FERMION", extension: "fermion", write_options: &[], part_rows: Some("stripe_rows") };
 
 /// Parquet's filters in the scan, which are not what DataFusion does by itself.
 const PUSHDOWN: [(&str, &str); 2] =

@@ -8,7 +8,8 @@ use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 use datafusion_fermion::format::Result;
 use datafusion_fermion::format::alkaid::{AlkaidScan, FileMeta, Open, OpenOptions, ScanRequest, Writer, WriterOptions};
-use datafusion_fermion::format::scan::{Answer, Fetch, Load, Loading, Scan, Section, Step, Zones};
+use datafusion_fermion::format::rows::Rows;
+use datafusion_fermion::format::scan::{Answer, Fetch, Load, Loading, Morsel, Scan, Section, Step, Zones};
 
 /// The bytes of a file or stream of these batches.
 pub(crate) fn write(schema: &SchemaRef, batches: &[RecordBatch], options: WriterOptions) -> Result<Bytes> {
@@ -67,11 +68,17 @@ impl Store {
     }
 
     /// Reads what is asked for; `keep` answers the zones.
-    pub(crate) fn scan(
+    pub(crate) fn scan(&mut self, meta: &Arc<FileMeta>, request: ScanRequest, keep: impl FnMut(&Zones) -> BooleanArray) -> Result<Vec<RecordBatch>> {
+        self.scan_selected(meta, request, keep, |_| unreachable!("nothing to select by"))
+    }
+
+    /// The same; `select` answers the rows.
+    pub(crate) fn scan_selected(
         &mut self,
         meta: &Arc<FileMeta>,
         request: ScanRequest,
         mut keep: impl FnMut(&Zones) -> BooleanArray,
+        mut select: impl FnMut(&mut dyn Morsel) -> Option<Rows>,
     ) -> Result<Vec<RecordBatch>> {
         let mut scan = AlkaidScan::new(Arc::clone(meta), request)?;
         let mut batches = Vec::new();
@@ -80,6 +87,7 @@ impl Store {
             answer = match scan.step(answer)? {
                 Step::Fetch(fetches) => Answer::Fetched(self.fetch(&fetches)),
                 Step::Prune(zones) => Answer::Keep(keep(&zones)),
+                Step::Select(mut morsel) => Answer::Select(select(morsel.as_mut())),
                 Step::Decode(mut morsel) => {
                     let mut rows = morsel.rows();
                     while let Some(batch) = morsel.next_batch()? {
@@ -99,7 +107,7 @@ impl Store {
 /// A scan of these columns in the file's own types.
 pub(crate) fn request(meta: &FileMeta, columns: &[usize], batch_rows: usize) -> ScanRequest {
     let schema = Arc::new(meta.schema().project(columns).unwrap());
-    ScanRequest { columns: columns.to_vec(), schema, prune_columns: Vec::new(), range: None, batch_rows }
+    ScanRequest { batch_rows, ..ScanRequest::new(columns.to_vec(), schema) }
 }
 
 /// All rows of the file in its own types.

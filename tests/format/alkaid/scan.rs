@@ -13,6 +13,7 @@ use datafusion_fermion::format::scan::{Answer, Level, Morsel, Scan, Step};
 
 use super::drive::{Store, read_all, request, write};
 use crate::random;
+use crate::select::{Selected, numbered, rows_of};
 
 /// Columns of numbers, of which a batch has 1,000 rows.
 fn wide(columns: usize, batches: i64) -> (Bytes, RecordBatch) {
@@ -142,6 +143,29 @@ fn a_range_of_the_file_has_the_batches_that_begin_in_it() {
 }
 
 #[test]
+fn rows_are_selected_before_the_other_columns_are_fetched() {
+    let (_, batch) = with_text();
+    let batch = numbered(&batch.schema(), std::slice::from_ref(&batch)).unwrap();
+    let file = write(&batch.schema(), std::slice::from_ref(&batch), WriterOptions { batch_rows: 1000, ..Default::default() }).unwrap();
+    let mut store = Store::new(&file);
+    let meta = store.open(1 << 20).unwrap();
+    let columns = [4, 0, 3, 1, 2];
+    let mut read = |is_wanted: fn(i64) -> bool| {
+        let mut selected = Selected::default();
+        let asked = ScanRequest { select_columns: vec![1], ..request(&meta, &columns, 300) };
+        store.bytes = 0;
+        let read = store.scan_selected(&meta, asked, |_| unreachable!(), |morsel| Some(selected.select(morsel, 1, is_wanted))).unwrap();
+        let expected = rows_of(&batch.project(&columns).unwrap(), &selected.ids).unwrap();
+        assert!(concat_batches(&expected.schema(), &read).unwrap() == expected);
+        (selected.ids.len(), store.bytes)
+    };
+    let (all, some, none) = (read(|_| true), read(|id| id == 1500), read(|_| false));
+    assert_eq!([all.0, some.0, none.0], [4000, 300, 0]);
+    // Of one batch in four, all columns are fetched.
+    assert!(none.1 < some.1 && some.1 - none.1 < (all.1 - none.1) / 3, "{}, {} and {} bytes", none.1, some.1, all.1);
+}
+
+#[test]
 fn batches_come_in_the_order_that_is_asked_for() {
     let (file, batch) = with_text();
     let mut store = Store::new(&file);
@@ -163,7 +187,7 @@ fn batches_come_in_the_order_that_is_asked_for() {
                 Answer::Next
             }
             Step::Done => break,
-            Step::Prune(_) => unreachable!(),
+            Step::Prune(_) | Step::Select(_) => unreachable!(),
         };
     }
     let column = batch.project(&[0]).unwrap();

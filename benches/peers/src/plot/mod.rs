@@ -42,7 +42,7 @@ fn suites(sides: &[Side], parts: &[Part]) -> String {
     let most = parts.iter().flat_map(|part| (0..sides.len()).map(move |side| of(part, side))).fold(1.0, f64::max);
     let mut y = 40.0;
     for part in parts {
-        svg.text([LEFT - 8.0, y + (group - 14.0) / 2.0 + 4.0], Anchor::End, part.title);
+        svg.text([LEFT - 8.0, y + (group - 14.0) / 2.0 + 4.0], Anchor::End, &part.title);
         for (index, side) in sides.iter().enumerate() {
             let ratio = of(part, index);
             let width = WIDTH * ratio / most;
@@ -77,7 +77,7 @@ fn ladder(sides: &[Side], parts: &[&Part]) -> String {
 
 fn panel(svg: &mut Svg, sides: &[Side], part: &Part, left: f64, scale: Scale) {
     const STEP: f64 = 48.0;
-    svg.text([left, 50.0], Anchor::Start, part.title);
+    svg.text([left, 50.0], Anchor::Start, &part.title);
     for tick in [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0].into_iter().filter(|tick| scale.holds(*tick)) {
         let y = scale.y(tick);
         svg.line(&[[left, y], [left + 7.0 * STEP, y]], AXIS, 1.0);

@@ -29,7 +29,7 @@ impl Metadata for FileMeta {
     }
 
     fn ordering(&self) -> Option<&str> {
-        None
+        self.ordering()
     }
 
     fn memory_size(&self) -> usize {

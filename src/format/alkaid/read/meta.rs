@@ -207,6 +207,11 @@ impl FileMeta {
         self.batches.get(batch).map(BatchMeta::custom_metadata).transpose()
     }
 
+    /// The sort order of the rows, if the zone map says it.
+    pub fn ordering(&self) -> Option<&str> {
+        self.zones.as_ref()?.ordering.as_deref()
+    }
+
     /// Whether the footer has a zone map.
     pub fn has_zone_map(&self) -> bool {
         self.zones.is_some()

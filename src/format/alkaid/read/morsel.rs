@@ -15,7 +15,8 @@ use crate::format::scan::{Coded, Morsel};
 #[derive(Debug)]
 pub(super) struct BatchMorsel {
     pub(super) schema: SchemaRef,
-    pub(super) columns: Vec<LoadedColumn>,
+    /// `None` is not loaded yet.
+    pub(super) columns: Vec<Option<LoadedColumn>>,
     /// Rows that are still to be given out.
     pub(super) ranges: VecDeque<Range<usize>>,
     pub(super) batch_rows: usize,
@@ -23,7 +24,8 @@ pub(super) struct BatchMorsel {
 
 impl BatchMorsel {
     fn column(&self, position: usize) -> Result<&LoadedColumn> {
-        self.columns.get(position).ok_or_else(|| Error::invalid_argument("a column that the scan does not have"))
+        let column = self.columns.get(position).ok_or_else(|| Error::invalid_argument("a column that the scan does not have"))?;
+        column.as_ref().ok_or_else(|| Error::invalid_argument("a column that is not loaded yet"))
     }
 }
 
@@ -38,6 +40,10 @@ impl Morsel for BatchMorsel {
 
     fn next_rows(&mut self) -> Rows {
         Rows::take(&mut self.ranges, self.batch_rows)
+    }
+
+    fn sample(&mut self, blocks: usize) -> Rows {
+        Rows::sample(&self.ranges, blocks)
     }
 
     fn split(&mut self, rows: Rows) {

@@ -18,6 +18,7 @@ const ALIGNMENT: u64 = 64;
 /// What to load for a batch.
 #[derive(Debug)]
 pub(super) struct BatchPlan {
+    pub(super) batch: usize,
     pub(super) rows: usize,
     pub(super) columns: Vec<ColumnPlan>,
     /// Dictionaries that have not been loaded, each after those that its values use.
@@ -27,6 +28,8 @@ pub(super) struct BatchPlan {
 
 #[derive(Debug)]
 pub(super) struct ColumnPlan {
+    /// Where it is in the scan.
+    pub(super) position: usize,
     pub(super) column: usize,
     pub(super) part: PartPlan,
     /// The dictionaries of the column and its children.
@@ -50,13 +53,13 @@ pub(super) struct PartPlan {
 }
 
 impl BatchPlan {
-    /// Plans to read columns of a batch; `has` says which dictionaries are there.
-    pub(super) fn new(meta: &FileMeta, columns: &[usize], batch: usize, has: impl Fn(&Key) -> bool) -> Result<Self> {
+    /// Plans to read columns of a batch, each with its position in the scan; `has` says which dictionaries are there.
+    pub(super) fn new(meta: &FileMeta, columns: &[(usize, usize)], batch: usize, has: impl Fn(&Key) -> bool) -> Result<Self> {
         let of_batch = meta.batch(batch)?;
-        let parts = of_batch.parts(&meta.file_schema().positions, columns.iter().copied());
+        let parts = of_batch.parts(&meta.file_schema().positions, columns.iter().map(|(_, column)| *column));
         let parts = parts.map_err(|error| error.in_section(Section::Message).at(of_batch.body.start))?;
-        let mut plan = Self { rows: of_batch.rows, columns: Vec::new(), dictionaries: Vec::new(), requests: Vec::new() };
-        for (column, parts) in columns.iter().zip(parts) {
+        let mut plan = Self { batch, rows: of_batch.rows, columns: Vec::new(), dictionaries: Vec::new(), requests: Vec::new() };
+        for ((position, column), parts) in columns.iter().zip(parts) {
             let mut dictionaries = Vec::new();
             for wanted in wanted(meta, *column, of_batch.body.start)? {
                 dictionaries.push((wanted.id, wanted.key.clone()));
@@ -64,12 +67,17 @@ impl BatchPlan {
                     plan.dictionaries.push(DictionaryPlan::new(meta, wanted)?);
                 }
             }
-            plan.columns.push(ColumnPlan { column: *column, part: PartPlan::new(meta, of_batch, parts), dictionaries });
+            plan.columns.push(ColumnPlan { position: *position, column: *column, part: PartPlan::new(meta, of_batch, parts), dictionaries });
         }
         check_apart(&plan.columns)?;
-        let ranges = plan.parts().flat_map(|part| &part.parts.buffers).filter(|range| !range.is_empty());
-        plan.requests = requests(ranges.map(|range| range.start - range.start % ALIGNMENT..range.end).collect());
-        Ok(plan)
+        Ok(plan.after(&Fetched::default()))
+    }
+
+    /// The same without what has been fetched.
+    pub(super) fn after(mut self, fetched: &Fetched) -> Self {
+        let ranges = self.parts().flat_map(|part| &part.parts.buffers).filter(|range| !range.is_empty() && !fetched.has(range));
+        self.requests = requests(ranges.map(|range| range.start - range.start % ALIGNMENT..range.end).collect());
+        self
     }
 
     fn parts(&self) -> impl Iterator<Item = &PartPlan> {
@@ -79,6 +87,13 @@ impl BatchPlan {
 
     pub(super) fn fetches(&self) -> Vec<Fetch> {
         self.requests.iter().map(|range| Fetch { range: range.clone(), section: Section::Data }).collect()
+    }
+}
+
+impl ColumnPlan {
+    /// Bytes of its buffers.
+    pub(super) fn bytes(&self) -> u64 {
+        self.part.parts.buffers.iter().map(|range| range.end - range.start).sum()
     }
 }
 

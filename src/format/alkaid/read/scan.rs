@@ -1,6 +1,7 @@
 //! The scan: prune batches, then of each batch fetch the buffers of the columns, decode.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::BooleanArray;
@@ -14,11 +15,14 @@ use super::morsel::BatchMorsel;
 use super::plan::{BatchPlan, ColumnPlan};
 use super::summary::batch_zones;
 use crate::format::error::{Error, Result};
+use crate::format::patience::Patience;
 use crate::format::requests::Fetched;
+use crate::format::rows::Rows;
 use crate::format::scan::{Answer, Load, Loading, Scan, ScanRequest, Step};
 
 /// A scan of a file or stream. Its steps are: [`Step::Prune`] the record batches, if there is something to prune by; [`Step::Fetch`] their metadata, if
-/// it is not loaded; and for each batch [`Step::Fetch`] the buffers of the columns and the dictionaries that are not there yet, [`Step::Decode`].
+/// it is not loaded; and for each batch [`Step::Fetch`] the columns to select by and [`Step::Select`] rows, if that is worth it, [`Step::Fetch`] the
+/// buffers of the columns and the dictionaries that are not there yet, [`Step::Decode`].
 #[derive(Debug)]
 pub struct AlkaidScan {
     meta: Arc<FileMeta>,
@@ -26,6 +30,7 @@ pub struct AlkaidScan {
     batches: VecDeque<usize>,
     /// Dictionaries of the last batch, which are most likely those of the next.
     dictionaries: HashMap<Key, Arc<Dictionary>>,
+    patience: Patience,
     state: State,
 }
 
@@ -36,19 +41,16 @@ enum State {
     Prune,
     LoadMessages(LoadMessages),
     NextBatch,
-    FetchBuffers(Box<BatchPlan>),
+    FetchSelecting(Box<BatchPlan>),
+    SelectRows { batch: usize, rows: usize, fetched: Fetched },
+    FetchBuffers { plan: Box<BatchPlan>, ranges: Vec<Range<usize>>, before: Fetched },
     Done,
 }
 
 impl AlkaidScan {
     /// Plans a scan.
     pub fn new(meta: Arc<FileMeta>, request: ScanRequest) -> Result<Self> {
-        if request.columns.len() != request.schema.fields().len() {
-            return Err(Error::invalid_argument("the scan's schema does not have the columns of the scan"));
-        }
-        if request.batch_rows == 0 {
-            return Err(Error::invalid_argument("a batch has at least one row"));
-        }
+        request.validate()?;
         for (column, out) in request.columns.iter().zip(request.schema.fields()) {
             let field = meta.field(*column)?;
             if !is_readable(field.data_type(), out.data_type()) {
@@ -57,7 +59,7 @@ impl AlkaidScan {
             }
         }
         let batches = meta.parts(request.range.as_ref()).into_iter().map(|(index, _)| index).collect();
-        Ok(Self { meta, request, batches, dictionaries: HashMap::new(), state: State::Begin })
+        Ok(Self { meta, request, batches, dictionaries: HashMap::new(), patience: Patience::default(), state: State::Begin })
     }
 
     fn next(&mut self, state: State, answer: Answer) -> Result<Step> {
@@ -67,7 +69,9 @@ impl AlkaidScan {
             (State::Prune, Answer::Visit(indices)) => self.visit_batches(&indices),
             (State::LoadMessages(load), Answer::Fetched(bytes)) => self.load_messages(load, bytes),
             (State::NextBatch, Answer::Next) => self.next_batch(),
-            (State::FetchBuffers(plan), Answer::Fetched(bytes)) => self.decode(*plan, bytes),
+            (State::FetchSelecting(plan), Answer::Fetched(bytes)) => self.select(*plan, bytes),
+            (State::SelectRows { batch, rows, fetched }, Answer::Select(selected)) => self.fetch_selected(batch, rows, fetched, selected),
+            (State::FetchBuffers { plan, ranges, before }, Answer::Fetched(bytes)) => self.decode(*plan, ranges, before, bytes),
             (State::Done, Answer::Next) => Ok(Step::Done),
             (state, answer) => Err(Error::invalid_argument(format!("the scan is at {state:?} and was answered {answer:?}"))),
         }
@@ -128,27 +132,88 @@ impl AlkaidScan {
         if self.request.columns.is_empty() {
             let rows = self.meta.spans().get(batch).map_or(0, |span| span.rows);
             let rows = usize::try_from(rows).map_err(|_| Error::unsupported("a batch has too many rows"))?;
-            return Ok(self.morsel(Vec::new(), rows));
+            self.state = State::NextBatch;
+            return Ok(Step::Decode(Box::new(self.morsel(Vec::new(), [0..rows].into()))));
         }
-        let plan = BatchPlan::new(&self.meta, &self.request.columns, batch, |key| self.dictionaries.contains_key(key))?;
+        let plan = self.plan(batch, |_| true)?;
+        let is_later = |column: &&ColumnPlan| !self.request.selects_by(column.position);
+        let other_bytes = plan.columns.iter().filter(is_later).map(ColumnPlan::bytes).sum();
+        if !self.request.is_selective(other_bytes) || !self.patience.asks() {
+            let ranges = [0..plan.rows].into();
+            return self.fetch(plan, ranges, Fetched::default());
+        }
+        let plan = self.plan(batch, |position| self.request.selects_by(position))?;
         let fetches = plan.fetches();
         if fetches.is_empty() {
-            return self.decode(plan, Vec::new());
+            return self.select(plan, Vec::new());
         }
-        self.state = State::FetchBuffers(Box::new(plan));
+        self.state = State::FetchSelecting(Box::new(plan));
         Ok(Step::Fetch(fetches))
     }
 
-    fn decode(&mut self, mut plan: BatchPlan, bytes: Vec<Bytes>) -> Result<Step> {
+    /// Plans to read the columns at some positions.
+    fn plan(&self, batch: usize, is_wanted: impl Fn(usize) -> bool) -> Result<BatchPlan> {
+        let columns: Vec<_> = self.request.columns.iter().copied().enumerate().filter(|(position, _)| is_wanted(*position)).collect();
+        BatchPlan::new(&self.meta, &columns, batch, |key| self.dictionaries.contains_key(key))
+    }
+
+    fn select(&mut self, mut plan: BatchPlan, bytes: Vec<Bytes>) -> Result<Step> {
         let fetched = Fetched::new(std::mem::take(&mut plan.requests), bytes)?;
+        self.load_dictionaries(&plan, &fetched)?;
+        let columns = self.columns(&plan, &fetched)?;
+        let morsel = self.morsel(columns, [0..plan.rows].into());
+        self.state = State::SelectRows { batch: plan.batch, rows: plan.rows, fetched };
+        Ok(Step::Select(Box::new(morsel)))
+    }
+
+    fn fetch_selected(&mut self, batch: usize, rows: usize, fetched: Fetched, selected: Option<Rows>) -> Result<Step> {
+        self.patience.learn(selected.is_none());
+        let all: Vec<Range<usize>> = std::iter::once(0..rows).collect();
+        let selected = match selected {
+            None => all,
+            Some(selected) => selected.within(&all).ok_or_else(|| Error::invalid_argument("rows were selected that are not there"))?,
+        };
+        if selected.is_empty() {
+            return self.next_batch();
+        }
+        let plan = self.plan(batch, |_| true)?.after(&fetched);
+        self.fetch(plan, selected, fetched)
+    }
+
+    fn fetch(&mut self, plan: BatchPlan, ranges: Vec<Range<usize>>, before: Fetched) -> Result<Step> {
+        let fetches = plan.fetches();
+        if fetches.is_empty() {
+            return self.decode(plan, ranges, before, Vec::new());
+        }
+        self.state = State::FetchBuffers { plan: Box::new(plan), ranges, before };
+        Ok(Step::Fetch(fetches))
+    }
+
+    fn decode(&mut self, mut plan: BatchPlan, ranges: Vec<Range<usize>>, before: Fetched, bytes: Vec<Bytes>) -> Result<Step> {
+        let fetched = Fetched::new(std::mem::take(&mut plan.requests), bytes)?.after(before);
+        self.load_dictionaries(&plan, &fetched)?;
+        self.dictionaries.retain(|key, _| plan.columns.iter().any(|column| column.dictionaries.iter().any(|(_, used)| used == key)));
+        let columns = self.columns(&plan, &fetched)?;
+        self.state = State::NextBatch;
+        Ok(Step::Decode(Box::new(self.morsel(columns, ranges.into()))))
+    }
+
+    fn load_dictionaries(&mut self, plan: &BatchPlan, fetched: &Fetched) -> Result<()> {
         for dictionary in &plan.dictionaries {
-            let loaded = dictionary.load(&self.meta, &fetched, |key| self.dictionaries.get(key).cloned())?;
+            let loaded = dictionary.load(&self.meta, fetched, |key| self.dictionaries.get(key).cloned())?;
             self.dictionaries.insert(dictionary.wanted.key.clone(), Arc::new(loaded));
         }
-        self.dictionaries.retain(|key, _| plan.columns.iter().any(|column| column.dictionaries.iter().any(|(_, used)| used == key)));
-        let columns = plan.columns.iter().zip(self.request.schema.fields());
-        let columns = columns.map(|(plan, field)| self.column(plan, field.data_type().clone(), &fetched)).collect::<Result<_>>()?;
-        Ok(self.morsel(columns, plan.rows))
+        Ok(())
+    }
+
+    /// The columns at their positions in the scan.
+    fn columns(&self, plan: &BatchPlan, fetched: &Fetched) -> Result<Vec<Option<LoadedColumn>>> {
+        let mut columns: Vec<_> = self.request.columns.iter().map(|_| None).collect();
+        for plan in &plan.columns {
+            let (Some(column), Some(field)) = (columns.get_mut(plan.position), self.request.schema.fields().get(plan.position)) else { continue };
+            *column = Some(self.column(plan, field.data_type().clone(), fetched)?);
+        }
+        Ok(columns)
     }
 
     fn column(&self, plan: &ColumnPlan, out: arrow::datatypes::DataType, fetched: &Fetched) -> Result<LoadedColumn> {
@@ -165,10 +230,8 @@ impl AlkaidScan {
         })
     }
 
-    fn morsel(&mut self, columns: Vec<LoadedColumn>, rows: usize) -> Step {
-        self.state = State::NextBatch;
-        let schema = Arc::clone(&self.request.schema);
-        Step::Decode(Box::new(BatchMorsel { schema, columns, ranges: [0..rows].into(), batch_rows: self.request.batch_rows }))
+    fn morsel(&self, columns: Vec<Option<LoadedColumn>>, ranges: VecDeque<Range<usize>>) -> BatchMorsel {
+        BatchMorsel { schema: Arc::clone(&self.request.schema), columns, ranges, batch_rows: self.request.batch_rows }
     }
 }
 

@@ -26,6 +26,8 @@ pub struct WriterOptions {
     pub statistics: bool,
     /// Threads that compress columns, the caller's included.
     pub threads: usize,
+    /// The sort order of the rows, which the caller promises: items such as `"name" ASC NULLS LAST`, joined by `, `. Written with the statistics.
+    pub ordering: Option<String>,
 }
 
 impl Default for WriterOptions {
@@ -40,6 +42,7 @@ impl Default for WriterOptions {
             alignment: 64,
             statistics: true,
             threads: 1,
+            ordering: None,
         }
     }
 }

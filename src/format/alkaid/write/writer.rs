@@ -14,7 +14,7 @@ use crate::format::alkaid::footer::{Block, Footer};
 use crate::format::alkaid::frame::CONTINUATION;
 use crate::format::alkaid::read::Form;
 use crate::format::alkaid::schema::SchemaWriter;
-use crate::format::alkaid::zones::{Zone, rows_entry, zone_of, zones_entry};
+use crate::format::alkaid::zones::{Zone, ordering_entry, rows_entry, zone_of, zones_entry};
 use crate::format::error::{Error, Result};
 use crate::format::file::{FileWriter, Written};
 use crate::format::parallel::in_parallel;
@@ -214,7 +214,8 @@ impl Writer {
             return Vec::new();
         }
         let columns = self.zones.iter().enumerate().map(|(column, zones)| zones_entry(column, zones));
-        std::iter::once(rows_entry(&self.batch_blocks, &self.batch_rows)).chain(columns).collect()
+        let ordering = self.options.ordering.iter().map(|ordering| ordering_entry(&self.batch_blocks, ordering));
+        std::iter::once(rows_entry(&self.batch_blocks, &self.batch_rows)).chain(ordering).chain(columns).collect()
     }
 }
 

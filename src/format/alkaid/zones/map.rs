@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::wire::{Zone, read_rows, read_zones};
+use super::wire::{Zone, read_ordering, read_rows, read_zones};
 use crate::format::alkaid::footer::Block;
 use crate::format::error::Result;
 use crate::format::scan::Section;
@@ -11,6 +11,9 @@ const PREFIX: &str = "fermion:zones:";
 
 /// The key of the rows of the batches.
 pub(super) const ROWS_KEY: &str = "fermion:zones:rows";
+
+/// The key of the sort order of all rows.
+pub(super) const ORDERING_KEY: &str = "fermion:zones:ordering";
 
 /// The key of the zones of a column.
 pub(super) fn key_of(column: usize) -> String {
@@ -22,6 +25,8 @@ pub(super) fn key_of(column: usize) -> String {
 pub(crate) struct ZoneMap {
     /// Rows of each batch.
     pub(crate) rows: Vec<u32>,
+    /// The sort order of all rows.
+    pub(crate) ordering: Option<String>,
     /// Entries of columns as they are in the footer.
     columns: HashMap<String, String>,
 }
@@ -29,10 +34,12 @@ pub(crate) struct ZoneMap {
 impl ZoneMap {
     /// Takes the zone map out of the footer's metadata, if there is one of these batches.
     pub(crate) fn take(metadata: &mut HashMap<String, String>, batches: &[Block]) -> Result<Option<Self>> {
-        let columns: HashMap<String, String> = metadata.extract_if(|key, _| key.starts_with(PREFIX)).collect();
+        let mut columns: HashMap<String, String> = metadata.extract_if(|key, _| key.starts_with(PREFIX)).collect();
         let Some(text) = columns.get(ROWS_KEY) else { return Ok(None) };
         let rows = read_rows(text, batches).map_err(|error| error.in_section(Section::Footer))?;
-        Ok(rows.map(|rows| Self { rows, columns }))
+        let ordering = columns.remove(ORDERING_KEY).map(|text| read_ordering(&text, batches)).transpose();
+        let ordering = ordering.map_err(|error| error.in_section(Section::Footer))?.flatten();
+        Ok(rows.map(|rows| Self { rows, ordering, columns }))
     }
 
     /// The zones of a column, if it has any.

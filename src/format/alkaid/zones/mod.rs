@@ -8,4 +8,4 @@ mod wire;
 pub(super) use bounds::{Side, bound_array, leaf_type};
 pub(super) use collect::zone_of;
 pub(super) use map::ZoneMap;
-pub(super) use wire::{Zone, rows_entry, zones_entry};
+pub(super) use wire::{Zone, ordering_entry, rows_entry, zones_entry};

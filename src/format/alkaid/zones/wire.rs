@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::map::{ROWS_KEY, key_of};
+use super::map::{ORDERING_KEY, ROWS_KEY, key_of};
 use crate::format::alkaid::footer::Block;
 use crate::format::error::{Error, Result};
 
@@ -96,6 +96,19 @@ pub(crate) fn read_rows(text: &str, batches: &[Block]) -> Result<Option<Vec<u32>
     Ok(is_ours.then(|| numbers.collect()))
 }
 
+/// The sort order of all rows, and of which batches they are.
+pub(crate) fn ordering_entry(batches: &[Block], ordering: &str) -> (String, String) {
+    (ORDERING_KEY.to_owned(), sealed(&[&fingerprint(batches).to_le_bytes(), ordering.as_bytes()].concat()))
+}
+
+/// The sort order; `None` if it is that of others.
+pub(crate) fn read_ordering(text: &str, batches: &[Block]) -> Result<Option<String>> {
+    let bytes = opened(text)?;
+    let ours = bytes.split_first_chunk::<4>().filter(|(of, _)| u32::from_le_bytes(**of) == fingerprint(batches));
+    let text = ours.map(|(_, ordering)| String::from_utf8(ordering.to_vec()));
+    text.transpose().map_err(|_| Error::invalid_file("the sort order in a zone map is not UTF-8"))
+}
+
 fn fingerprint(batches: &[Block]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     for block in batches {
@@ -150,5 +163,11 @@ mod tests {
         assert_eq!(read_rows(&text, &[block(8), block(80)]).unwrap(), Some(vec![5, 6]));
         assert_eq!(read_rows(&text, &[block(8), block(88)]).unwrap(), None);
         assert_eq!(read_rows(&text, &[block(8)]).unwrap(), None);
+        let (key, text) = ordering_entry(&[block(8), block(80)], "\"a\" ASC NULLS LAST");
+        assert_eq!(key, "fermion:zones:ordering");
+        assert_eq!(read_ordering(&text, &[block(8), block(80)]).unwrap().as_deref(), Some("\"a\" ASC NULLS LAST"));
+        assert_eq!(read_ordering(&text, &[block(8)]).unwrap(), None);
+        assert_eq!(read_ordering(&sealed(b"abc"), &[]).unwrap(), None);
+        assert!(read_ordering("AAAA", &[]).is_err());
     }
 }

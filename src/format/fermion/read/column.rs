@@ -71,15 +71,17 @@ struct LoadedPage {
 }
 
 impl LoadedColumn {
-    pub(super) fn new(field: &FieldRef, out_type: &DataType, plan: ColumnPlan, fetched: &Fetched, checksums: bool) -> Result<Self> {
+    /// `None` if the plan is not to read it.
+    pub(super) fn new(field: &FieldRef, out_type: &DataType, plan: ColumnPlan, fetched: &Fetched, checksums: bool) -> Result<Option<Self>> {
         let streams = match plan {
+            ColumnPlan::Later => return Ok(None),
             ColumnPlan::Null => None,
             ColumnPlan::Streams(streams) => {
                 let load = |plan| load_stream(plan, fetched).map_err(|error| error.in_section(Section::Data).in_column(field.name()));
                 Some(streams.into_iter().map(load).collect::<Result<Vec<_>>>()?)
             }
         };
-        Ok(Self { name: field.name().clone(), file_type: field.data_type().clone(), out_type: out_type.clone(), streams, checksums })
+        Ok(Some(Self { name: field.name().clone(), file_type: field.data_type().clone(), out_type: out_type.clone(), streams, checksums }))
     }
 
     /// The rows of these ranges.

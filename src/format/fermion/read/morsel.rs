@@ -8,22 +8,31 @@ use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::SchemaRef;
 
 use super::column::LoadedColumn;
+use crate::format::array::Ranges;
 use crate::format::error::{Error, Result};
 use crate::format::rows::Rows;
 use crate::format::scan::{Coded, Morsel};
 
 #[derive(Debug)]
 pub(super) struct StripeMorsel {
-    pub(super) schema: SchemaRef,
-    pub(super) columns: Vec<LoadedColumn>,
+    schema: SchemaRef,
+    /// `None` is not loaded yet.
+    columns: Vec<Option<LoadedColumn>>,
     /// Rows of the stripe that are still to be decoded.
-    pub(super) ranges: VecDeque<Range<usize>>,
-    pub(super) batch_rows: usize,
+    ranges: VecDeque<Range<usize>>,
+    batch_rows: usize,
+    /// What has been read lies all over the morsel.
+    is_sampled: bool,
 }
 
 impl StripeMorsel {
+    pub(super) fn new(schema: SchemaRef, columns: Vec<Option<LoadedColumn>>, ranges: &Ranges, batch_rows: usize) -> Self {
+        Self { schema, columns, ranges: ranges.to_vec().into(), batch_rows, is_sampled: false }
+    }
+
     fn column(&self, position: usize) -> Result<&LoadedColumn> {
-        self.columns.get(position).ok_or_else(|| Error::invalid_argument("a column that the scan does not have"))
+        let column = self.columns.get(position).ok_or_else(|| Error::invalid_argument("a column that the scan does not have"))?;
+        column.as_ref().ok_or_else(|| Error::invalid_argument("a column that is not loaded yet"))
     }
 }
 
@@ -37,13 +46,19 @@ impl Morsel for StripeMorsel {
     }
 
     fn next_rows(&mut self) -> Rows {
-        self.columns.iter_mut().for_each(LoadedColumn::release);
+        let forget = if std::mem::take(&mut self.is_sampled) { LoadedColumn::retain } else { LoadedColumn::release };
+        self.columns.iter_mut().flatten().for_each(forget);
         Rows::take(&mut self.ranges, self.batch_rows)
+    }
+
+    fn sample(&mut self, blocks: usize) -> Rows {
+        self.is_sampled = true;
+        Rows::sample(&self.ranges, blocks)
     }
 
     fn split(&mut self, rows: Rows) {
         self.batch_rows = (rows.len() / 2).max(1);
-        self.columns.iter_mut().for_each(LoadedColumn::retain);
+        self.columns.iter_mut().flatten().for_each(LoadedColumn::retain);
         rows.into_ranges().into_iter().rev().for_each(|range| self.ranges.push_front(range));
     }
 

@@ -8,26 +8,28 @@ use super::meta::{ColumnMeta, FileMeta};
 use crate::format::array::Ranges;
 use crate::format::error::{Error, Result};
 use crate::format::fermion::cmb::{Chunk, Cmb, Pages};
-use crate::format::requests::requests;
-use crate::format::scan::{Fetch, Section};
+use crate::format::requests::{Fetched, requests};
+use crate::format::scan::{Fetch, ScanRequest, Section};
 
 /// What to load of each column of a stripe.
 #[derive(Debug)]
 pub(super) struct StripePlan {
     pub(super) columns: Vec<ColumnPlan>,
-    /// Requests in the order of the file; every page lies in one of them.
+    /// Requests in the order of the file; every page that had not been fetched lies in one of them.
     pub(super) requests: Vec<Range<u64>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum ColumnPlan {
+    /// Not to be read.
+    Later,
     /// Null in every row.
     Null,
     /// A plan per stream.
     Streams(Vec<StreamPlan>),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum StreamPlan {
     /// Nothing is stored, see [`Chunk::Default`].
     Default,
@@ -39,7 +41,7 @@ pub(super) enum StreamPlan {
     Chunk(Range<u64>),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct PagePlan {
     pub(super) range: Range<u64>,
     /// The first slot of the page in the stripe.
@@ -54,6 +56,25 @@ impl StripePlan {
         let plans = columns.iter().map(|column| plan_column(meta, *column, stripe, rows)).collect::<Result<Vec<_>>>()?;
         let requests = requests(plans.iter().flat_map(ColumnPlan::ranges).collect());
         Ok(Self { columns: plans, requests })
+    }
+
+    /// Only the columns at some positions, if that leaves something worth leaving of the others.
+    pub(super) fn to_select(&self, request: &ScanRequest) -> Option<Self> {
+        let of = |selects: bool| self.columns.iter().enumerate().filter(move |(position, _)| request.selects_by(*position) == selects);
+        let bytes = of(false).flat_map(|(_, plan)| plan.ranges()).map(|range| range.end - range.start).sum();
+        if !request.is_selective(bytes) {
+            return None;
+        }
+        let requests = requests(of(true).flat_map(|(_, plan)| plan.ranges()).collect());
+        let only = |(position, plan): (usize, &ColumnPlan)| if request.selects_by(position) { plan.clone() } else { ColumnPlan::Later };
+        Some(Self { columns: self.columns.iter().enumerate().map(only).collect(), requests })
+    }
+
+    /// The same without what has been fetched.
+    pub(super) fn after(self, fetched: &Fetched) -> Self {
+        let missing = self.columns.iter().flat_map(ColumnPlan::ranges).filter(|range| !fetched.has(range));
+        let requests = requests(missing.collect());
+        Self { requests, ..self }
     }
 
     pub(super) fn fetches(&self) -> Vec<Fetch> {
@@ -121,21 +142,23 @@ fn wanted_pages(pages: &Pages, mut offset: u64, slots_per_row: Option<usize>, ro
         let plan = PagePlan { range, first, rows: page.rows };
         let slots = first..first.saturating_add(page.rows.map_or(usize::MAX, |rows| rows as usize));
         first = slots.end;
-        if slots_per_row.is_none_or(|scale| rows.iter().any(|rows| overlaps(rows, scale, &slots))) {
+        if slots_per_row.is_none_or(|scale| overlaps(rows, scale, &slots)) {
             wanted.push(plan);
         }
     }
     wanted
 }
 
-fn overlaps(rows: &Range<usize>, scale: usize, slots: &Range<usize>) -> bool {
-    rows.start.saturating_mul(scale) < slots.end && slots.start < rows.end.saturating_mul(scale)
+/// Whether one of the rows has one of the slots.
+fn overlaps(rows: &Ranges, scale: usize, slots: &Range<usize>) -> bool {
+    let behind = rows.partition_point(|rows| rows.end.saturating_mul(scale) <= slots.start);
+    rows.get(behind).is_some_and(|rows| rows.start.saturating_mul(scale) < slots.end)
 }
 
 impl ColumnPlan {
     fn ranges(&self) -> Vec<Range<u64>> {
         match self {
-            Self::Null => Vec::new(),
+            Self::Later | Self::Null => Vec::new(),
             Self::Streams(streams) => streams.iter().flat_map(StreamPlan::ranges).collect(),
         }
     }

@@ -15,18 +15,23 @@ use super::morsel::StripeMorsel;
 use super::parts::Part;
 use super::plan::StripePlan;
 use super::zones::{page_zones, stripe_zones};
+use crate::format::array::Ranges;
 use crate::format::error::{Error, Result};
+use crate::format::patience::Patience;
 use crate::format::requests::Fetched;
+use crate::format::rows::Rows;
 use crate::format::scan::{Answer, Load, Loading, Scan, ScanRequest, Step};
 
 /// A scan of a Fermion file. Its steps are: [`Step::Fetch`] the metadata of the columns that is not loaded, [`Step::Prune`] the stripes, and for
-/// each stripe [`Step::Prune`] its pages, [`Step::Fetch`] what is left, [`Step::Decode`].
+/// each stripe [`Step::Prune`] its pages, [`Step::Fetch`] the columns to select by and [`Step::Select`] rows, if that is worth it, [`Step::Fetch`] what is
+/// left, [`Step::Decode`].
 #[derive(Debug)]
 pub struct FermionScan {
     meta: Arc<FileMeta>,
     request: ScanRequest,
     fields: Vec<FieldRef>,
     parts: VecDeque<Part>,
+    patience: Patience,
     state: State,
 }
 
@@ -37,26 +42,23 @@ enum State {
     PruneStripes,
     NextStripe,
     PrunePages { stripe: usize, ranges: Vec<Range<usize>> },
-    FetchPages { plan: StripePlan, ranges: Vec<Range<usize>> },
+    FetchSelecting { plan: StripePlan, stripe: usize, ranges: Vec<Range<usize>> },
+    SelectRows { fetched: Fetched, stripe: usize, ranges: Vec<Range<usize>> },
+    FetchPages { plan: StripePlan, ranges: Vec<Range<usize>>, before: Fetched },
     Done,
 }
 
 impl FermionScan {
     /// Plans a scan.
     pub fn new(meta: Arc<FileMeta>, request: ScanRequest) -> Result<Self> {
-        if request.columns.len() != request.schema.fields().len() {
-            return Err(Error::invalid_argument("the scan's schema does not have the columns of the scan"));
-        }
-        if request.batch_rows == 0 {
-            return Err(Error::invalid_argument("a batch has at least one row"));
-        }
+        request.validate()?;
         let fields = request.columns.iter().map(|column| meta.field(*column)).collect::<Result<_>>()?;
         let parts = meta.parts(request.range.as_ref()).into();
         let mut columns = [request.columns.as_slice(), request.prune_columns.as_slice()].concat();
         columns.sort_unstable();
         columns.dedup();
         let state = State::LoadColumns(meta.load_columns(&columns));
-        Ok(Self { meta, request, fields, parts, state })
+        Ok(Self { meta, request, fields, parts, patience: Patience::default(), state })
     }
 
     fn next(&mut self, state: State, answer: Answer) -> Result<Step> {
@@ -67,7 +69,9 @@ impl FermionScan {
             (State::PruneStripes, Answer::Visit(indices)) => self.visit_stripes(&indices),
             (State::NextStripe, Answer::Next) => self.next_stripe(),
             (State::PrunePages { stripe, ranges }, Answer::Keep(keep)) => self.keep_pages(stripe, ranges, &keep),
-            (State::FetchPages { plan, ranges }, Answer::Fetched(bytes)) => self.decode(plan, ranges, bytes),
+            (State::FetchSelecting { plan, stripe, ranges }, Answer::Fetched(bytes)) => self.select(plan, stripe, ranges, bytes),
+            (State::SelectRows { fetched, stripe, ranges }, Answer::Select(rows)) => self.fetch_selected(fetched, stripe, &ranges, rows),
+            (State::FetchPages { plan, ranges, before }, Answer::Fetched(bytes)) => self.decode(plan, ranges, before, bytes),
             (State::Done, Answer::Next) => Ok(Step::Done),
             (state, answer) => Err(Error::invalid_argument(format!("the scan is at {state:?} and was answered {answer:?}"))),
         }
@@ -129,23 +133,59 @@ impl FermionScan {
 
     fn fetch_pages(&mut self, stripe: usize, ranges: Vec<Range<usize>>) -> Result<Step> {
         let plan = StripePlan::new(&self.meta, &self.request.columns, stripe, &ranges)?;
+        let Some(plan) = plan.to_select(&self.request).filter(|_| self.patience.asks()) else {
+            return self.fetch(plan, ranges, Fetched::default());
+        };
         let fetches = plan.fetches();
         if fetches.is_empty() {
-            return self.decode(plan, ranges, Vec::new());
+            return self.select(plan, stripe, ranges, Vec::new());
         }
-        self.state = State::FetchPages { plan, ranges };
+        self.state = State::FetchSelecting { plan, stripe, ranges };
         Ok(Step::Fetch(fetches))
     }
 
-    fn decode(&mut self, plan: StripePlan, ranges: Vec<Range<usize>>, bytes: Vec<Bytes>) -> Result<Step> {
-        let fetched = Fetched::new(plan.requests, bytes)?;
+    fn select(&mut self, mut plan: StripePlan, stripe: usize, ranges: Vec<Range<usize>>, bytes: Vec<Bytes>) -> Result<Step> {
+        let fetched = Fetched::new(std::mem::take(&mut plan.requests), bytes)?;
+        let morsel = self.morsel(plan, &ranges, &fetched)?;
+        self.state = State::SelectRows { fetched, stripe, ranges };
+        Ok(Step::Select(Box::new(morsel)))
+    }
+
+    fn fetch_selected(&mut self, fetched: Fetched, stripe: usize, ranges: &Ranges, rows: Option<Rows>) -> Result<Step> {
+        self.patience.learn(rows.is_none());
+        let selected = match rows {
+            None => ranges.to_vec(),
+            Some(rows) => rows.within(ranges).ok_or_else(|| Error::invalid_argument("rows were selected that are not there"))?,
+        };
+        if selected.is_empty() {
+            return self.next_stripe();
+        }
+        let plan = StripePlan::new(&self.meta, &self.request.columns, stripe, &selected)?;
+        self.fetch(plan.after(&fetched), selected, fetched)
+    }
+
+    fn fetch(&mut self, plan: StripePlan, ranges: Vec<Range<usize>>, before: Fetched) -> Result<Step> {
+        let fetches = plan.fetches();
+        if fetches.is_empty() {
+            return self.decode(plan, ranges, before, Vec::new());
+        }
+        self.state = State::FetchPages { plan, ranges, before };
+        Ok(Step::Fetch(fetches))
+    }
+
+    fn decode(&mut self, mut plan: StripePlan, ranges: Vec<Range<usize>>, before: Fetched, bytes: Vec<Bytes>) -> Result<Step> {
+        let fetched = Fetched::new(std::mem::take(&mut plan.requests), bytes)?.after(before);
+        let morsel = self.morsel(plan, &ranges, &fetched)?;
+        self.state = State::NextStripe;
+        Ok(Step::Decode(Box::new(morsel)))
+    }
+
+    fn morsel(&self, plan: StripePlan, ranges: &Ranges, fetched: &Fetched) -> Result<StripeMorsel> {
         let mut columns = Vec::with_capacity(self.fields.len());
         for ((plan, field), out) in plan.columns.into_iter().zip(&self.fields).zip(self.request.schema.fields()) {
-            columns.push(LoadedColumn::new(field, out.data_type(), plan, &fetched, self.meta.has_checksums())?);
+            columns.push(LoadedColumn::new(field, out.data_type(), plan, fetched, self.meta.has_checksums())?);
         }
-        self.state = State::NextStripe;
-        let schema = Arc::clone(&self.request.schema);
-        Ok(Step::Decode(Box::new(StripeMorsel { schema, columns, ranges: ranges.into(), batch_rows: self.request.batch_rows })))
+        Ok(StripeMorsel::new(Arc::clone(&self.request.schema), columns, ranges, self.request.batch_rows))
     }
 }
 
