@@ -17,8 +17,13 @@ impl Patience {
         asks
     }
 
+    /// What came of it: how many of all are wanted, if that is known.
+    pub(crate) fn learn_wanted(&mut self, wanted: Option<usize>, all: usize) {
+        self.learn(wanted.is_none_or(|wanted| wanted > all / 4 * 3));
+    }
+
     /// What came of it.
-    pub(crate) fn learn(&mut self, was_in_vain: bool) {
+    fn learn(&mut self, was_in_vain: bool) {
         self.vain = if was_in_vain { (self.vain + 1).min(10) } else { 0 };
         self.wait = (1 << self.vain) - 1;
     }

@@ -39,25 +39,6 @@ impl Rows {
         Self::new(taken)
     }
 
-    /// Up to so many blocks, one out of each of as many equal parts of `rest`.
-    pub(crate) fn sample(rest: &VecDeque<Range<usize>>, blocks: usize) -> Self {
-        let total: usize = rest.iter().map(ExactSizeIterator::len).sum();
-        let mut ranges: Vec<Range<usize>> = Vec::new();
-        let (mut before, mut part) = (0, 0);
-        for range in rest {
-            while part < blocks && total * part / blocks < before + range.len() {
-                let at = range.start + (total * part / blocks - before);
-                let block = (at - at % BLOCK).max(range.start)..range.end.min((at / BLOCK + 1) * BLOCK);
-                if ranges.last() != Some(&block) {
-                    ranges.push(block);
-                }
-                part += 1;
-            }
-            before += range.len();
-        }
-        Self::new(ranges)
-    }
-
     /// One after the other, as they ascend.
     #[must_use]
     pub fn join(parts: impl IntoIterator<Item = Self>) -> Self {
@@ -143,16 +124,6 @@ mod tests {
         assert_eq!(take(), [11..12, 20..25]);
         assert_eq!(take(), [25..30]);
         assert!(take().is_empty());
-    }
-
-    #[test]
-    fn a_sample_is_of_blocks_from_all_over() {
-        let sample = |ranges: &[Range<usize>], blocks| Rows::sample(&ranges.iter().cloned().collect(), blocks).into_ranges();
-        assert_eq!(sample(&[0..10_000], 2), [0..1024, 4096..5120]);
-        assert_eq!(sample(&[100..2000, 9000..9010], 3), [100..1024, 1024..2000]);
-        assert_eq!(sample(&[100..2000, 9000..12_000], 2), [100..1024, 9216..10_240]);
-        assert_eq!(sample(&[5..8], 4), vec![5..8; 1]);
-        assert!(sample(&[], 4).is_empty());
     }
 
     #[test]

@@ -251,9 +251,6 @@ pub trait Morsel: Send + fmt::Debug {
     /// Takes as many rows as a batch has, to be read; none after the last.
     fn next_rows(&mut self) -> Rows;
 
-    /// Up to so many blocks of rows from all over the morsel, to be read before any are taken.
-    fn sample(&mut self, blocks: usize) -> Rows;
-
     /// Gives rows back that are too many for one array; from now on, half as many are taken at once.
     fn split(&mut self, rows: Rows);
 

@@ -78,12 +78,13 @@ impl BatchDecoder {
     /// The columns of the projection, and which of their rows pass if not all.
     fn passed(&mut self, filter: &mut MorselFilter, rows: &Rows) -> Result<Option<(RecordBatch, Option<BooleanArray>)>, Fault> {
         let mut selection = filter.select(self.morsel.as_ref(), rows)?;
-        filter.count(selection.count, rows.len() - selection.count);
         if selection.count == 0 {
+            filter.count(0, rows.len());
             self.row_numbers(rows.len())?;
             return Ok(None);
         }
         let batch = selection.batch(self.morsel.as_ref(), &self.projector.columns, &self.projector.file_schema)?;
+        filter.count(selection.count, rows.len() - selection.count);
         let numbers = self.row_numbers(rows.len())?.map(|numbers| selection.shorten(numbers)).transpose()?;
         Ok(Some((self.projector.input(batch, numbers)?, selection.mask())))
     }

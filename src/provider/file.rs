@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{ScalarValue, internal_err};
 use datafusion::datasource::listing::PartitionedFile;
@@ -175,6 +176,7 @@ impl PreparedFile {
             zone_pruner,
             stripe_order,
             filter,
+            passed: None,
             batch_rows,
             projector,
             rows,
@@ -197,6 +199,8 @@ pub(super) struct FileScan {
     /// The order of stripes, if it is not that of the file.
     pub(super) stripe_order: Option<StripeOrder>,
     pub(super) filter: Option<Arc<RowFilter>>,
+    /// Of each row of the next morsel, whether it has passed the filter, if that is known already.
+    pub(super) passed: Option<BooleanBuffer>,
     pub(super) batch_rows: usize,
     pub(super) projector: Arc<BatchProjector>,
     pub(super) rows: Option<RowCounter>,

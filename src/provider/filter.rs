@@ -5,9 +5,9 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, BooleanBufferBuilder, RecordBatch, new_null_array};
 use arrow::buffer::{BooleanBuffer, Buffer};
 use arrow::datatypes::{DataType, Schema, SchemaRef};
-use datafusion::common::ScalarValue;
 use datafusion::common::cast::as_boolean_array;
 use datafusion::common::tree_node::TreeNode;
+use datafusion::common::{ScalarValue, internal_datafusion_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::{ColumnarValue, Operator};
 use datafusion::physical_expr::expressions::{BinaryExpr, InListExpr, Literal};
@@ -158,6 +158,8 @@ pub(super) struct MorselFilter {
     current: Vec<Option<Current>>,
     /// Of each conjunct, what it says of the values of the pages that it was last asked about, the last one first.
     verdicts: Vec<Vec<Verdicts>>,
+    /// Of each row that is still to come, whether it passes, if that is known already.
+    known: Option<BooleanBuffer>,
     metrics: FileMetrics,
 }
 
@@ -207,13 +209,31 @@ struct Verdicts {
 impl MorselFilter {
     pub(super) fn new(filter: Arc<RowFilter>, metrics: FileMetrics) -> Self {
         let conjuncts = &filter.conjuncts;
-        Self { current: conjuncts.iter().map(|_| None).collect(), verdicts: conjuncts.iter().map(|_| Vec::new()).collect(), filter, metrics }
+        Self {
+            current: conjuncts.iter().map(|_| None).collect(),
+            verdicts: conjuncts.iter().map(|_| Vec::new()).collect(),
+            known: None,
+            filter,
+            metrics,
+        }
+    }
+
+    /// Takes it from here which rows pass.
+    pub(super) fn knowing(self, passed: Option<BooleanBuffer>) -> Self {
+        Self { known: passed, ..self }
     }
 
     /// The rows that pass, or the error of the format or the engine that stopped it.
     pub(super) fn select(&mut self, morsel: &dyn Morsel, rows: &Rows) -> Result<Selection, Fault> {
         let mut selection = Selection::all(rows, morsel.schema().fields().len());
         let filter = Arc::clone(&self.filter);
+        if let Some(known) = &self.known {
+            let Some(passed) = (known.len() >= rows.len()).then(|| known.slice(0, rows.len())) else {
+                return Err(Fault::Engine(internal_datafusion_err!("{} rows have been filtered, and {} are read", known.len(), rows.len())));
+            };
+            selection.narrow(&passed, |position| position < filter.output_columns)?;
+            return Ok(selection);
+        }
         for (index, conjunct) in filter.conjuncts.iter().enumerate() {
             if selection.count == 0 {
                 break;
@@ -234,7 +254,10 @@ impl MorselFilter {
     }
 
     /// Takes note of how many rows passed and how many did not.
-    pub(super) fn count(&self, passed: usize, dropped: usize) {
+    pub(super) fn count(&mut self, passed: usize, dropped: usize) {
+        if let Some(known) = &mut self.known {
+            *known = known.slice(passed + dropped, known.len() - passed - dropped);
+        }
         self.metrics.pushdown_rows_matched.add(passed);
         self.metrics.pushdown_rows_pruned.add(dropped);
     }

@@ -161,7 +161,8 @@ impl FileScan {
         if let Some(left) = &mut self.rows_left {
             *left = left.saturating_sub(morsel.rows());
         }
-        let filter = self.filter.clone().map(|filter| MorselFilter::new(filter, self.metrics.clone()));
+        let passed = self.passed.take();
+        let filter = self.filter.clone().map(|filter| MorselFilter::new(filter, self.metrics.clone()).knowing(passed));
         let filter = filter.map(|filter| FilteredOutput::new(filter, &self.projector, self.batch_rows));
         let time = self.metrics.decoding_time.clone();
         let (projector, reader) = (Arc::clone(&self.projector), self.reader.clone());

@@ -1,5 +1,7 @@
 //! Filtering rows before the columns that the filter is not about are fetched, so that they are fetched where rows are left.
 
+use arrow::array::BooleanBufferBuilder;
+use arrow::buffer::BooleanBuffer;
 use datafusion::error::Result;
 
 use super::file::FileScan;
@@ -8,62 +10,59 @@ use super::selection::Fault;
 use crate::format::rows::Rows;
 use crate::format::scan::Morsel;
 
-/// Blocks from all over a stripe that tell whether it is worth to filter all of it.
-const SAMPLE: usize = 8;
+/// After so many batches it is not given up any more, and what has been found out is used.
+const TRIAL_BATCHES: usize = 2;
 
 impl FileScan {
-    /// The rows of a stripe's blocks in which some row passes the filter; `None` where that would be most of them, or where it cannot be told now.
+    /// The rows of a stripe's blocks in which some row passes the filter; `None` where that is most of the first ones, or where it cannot be told now.
     pub(super) fn select(&mut self, mut morsel: Box<dyn Morsel>) -> Result<Option<Rows>> {
         let Some(filter) = self.filter.clone() else { return Ok(None) };
         let _timer = self.metrics.decoding_time.timer();
-        let mut select = MorselSelect { rows: morsel.rows(), first: None, filter: MorselFilter::new(filter, self.metrics.clone()) };
+        let mut filter = MorselFilter::new(filter, self.metrics.clone());
+        let count = morsel.rows();
         // What fails may never be asked: the rows before it may be all that the query wants. If it is, it fails again.
-        let Ok(Some(selected)) = select.selected(morsel.as_mut()) else { return Ok(None) };
+        let Ok(Some(Found { first, blocks, passed })) = found(&mut filter, morsel.as_mut()) else { return Ok(None) };
         if let Some(counter) = &mut self.rows {
-            counter.select(select.rows, select.first.unwrap_or(0), &selected)?;
+            counter.select(count, first, &blocks)?;
         }
-        let dropped = usize::try_from(select.rows).unwrap_or(usize::MAX) - selected.len();
-        select.filter.count(0, dropped);
-        Ok(Some(selected))
+        filter.count(0, usize::try_from(count).unwrap_or(usize::MAX) - blocks.len());
+        self.passed = Some(passed);
+        Ok(Some(blocks))
     }
 }
 
-struct MorselSelect {
-    rows: u64,
-    first: Option<usize>,
-    filter: MorselFilter,
+/// What a filter leaves of a stripe.
+struct Found {
+    /// The stripe's first row.
+    first: usize,
+    blocks: Rows,
+    /// A bit for each row of the blocks.
+    passed: BooleanBuffer,
 }
 
-impl MorselSelect {
-    fn selected(&mut self, morsel: &mut dyn Morsel) -> Result<Option<Rows>, Fault> {
-        let sample = morsel.sample(SAMPLE);
-        if is_most(self.blocks(morsel, &sample)?.len(), sample.len()) {
+fn found(filter: &mut MorselFilter, morsel: &mut dyn Morsel) -> Result<Option<Found>, Fault> {
+    let mut first = None;
+    let (mut blocks, mut passed) = (Vec::new(), BooleanBufferBuilder::new(0));
+    let mut asked = 0;
+    loop {
+        let rows = morsel.next_rows();
+        if rows.is_empty() {
+            return Ok(Some(Found { first: first.unwrap_or(0), blocks: Rows::join(blocks), passed: passed.finish() }));
+        }
+        first = first.or(rows.ranges().first().map(|range| range.start));
+        let selection = match filter.select(morsel, &rows) {
+            Err(Fault::Format(error)) if error.is_splittable() && rows.len() > 1 => {
+                morsel.split(rows);
+                continue;
+            }
+            selection => selection?,
+        };
+        let (some, bits) = rows.blocks_with(&selection.passed());
+        blocks.push(some);
+        passed.append_buffer(&bits);
+        asked += rows.len();
+        if blocks.len() <= TRIAL_BATCHES && passed.len() > asked / 4 * 3 {
             return Ok(None);
         }
-        let mut selected = Vec::new();
-        loop {
-            let rows = morsel.next_rows();
-            if rows.is_empty() {
-                break;
-            }
-            self.first = self.first.or(rows.ranges().first().map(|range| range.start));
-            match self.blocks(morsel, &rows) {
-                Ok(blocks) => selected.push(blocks),
-                Err(Fault::Format(error)) if error.is_splittable() && rows.len() > 1 => morsel.split(rows),
-                Err(fault) => return Err(fault),
-            }
-        }
-        let selected = Rows::join(selected);
-        Ok((!is_most(selected.len(), usize::try_from(self.rows).unwrap_or(usize::MAX))).then_some(selected))
     }
-
-    fn blocks(&mut self, morsel: &dyn Morsel, rows: &Rows) -> Result<Rows, Fault> {
-        let selection = self.filter.select(morsel, rows)?;
-        Ok(rows.blocks_with(&selection.passed()).0)
-    }
-}
-
-/// Whether so many of all rows are so many that to leave out the others gains nothing.
-fn is_most(some: usize, all: usize) -> bool {
-    some > all / 4 * 3
 }

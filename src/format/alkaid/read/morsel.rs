@@ -42,10 +42,6 @@ impl Morsel for BatchMorsel {
         Rows::take(&mut self.ranges, self.batch_rows)
     }
 
-    fn sample(&mut self, blocks: usize) -> Rows {
-        Rows::sample(&self.ranges, blocks)
-    }
-
     fn split(&mut self, rows: Rows) {
         self.batch_rows = (rows.len() / 2).max(1);
         rows.into_ranges().into_iter().rev().for_each(|range| self.ranges.push_front(range));

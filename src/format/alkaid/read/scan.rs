@@ -167,7 +167,7 @@ impl AlkaidScan {
     }
 
     fn fetch_selected(&mut self, batch: usize, rows: usize, fetched: Fetched, selected: Option<Rows>) -> Result<Step> {
-        self.patience.learn(selected.is_none());
+        self.patience.learn_wanted(selected.as_ref().map(Rows::len), rows);
         let all: Vec<Range<usize>> = std::iter::once(0..rows).collect();
         let selected = match selected {
             None => all,

@@ -21,13 +21,11 @@ pub(super) struct StripeMorsel {
     /// Rows of the stripe that are still to be decoded.
     ranges: VecDeque<Range<usize>>,
     batch_rows: usize,
-    /// What has been read lies all over the morsel.
-    is_sampled: bool,
 }
 
 impl StripeMorsel {
     pub(super) fn new(schema: SchemaRef, columns: Vec<Option<LoadedColumn>>, ranges: &Ranges, batch_rows: usize) -> Self {
-        Self { schema, columns, ranges: ranges.to_vec().into(), batch_rows, is_sampled: false }
+        Self { schema, columns, ranges: ranges.to_vec().into(), batch_rows }
     }
 
     fn column(&self, position: usize) -> Result<&LoadedColumn> {
@@ -46,14 +44,8 @@ impl Morsel for StripeMorsel {
     }
 
     fn next_rows(&mut self) -> Rows {
-        let forget = if std::mem::take(&mut self.is_sampled) { LoadedColumn::retain } else { LoadedColumn::release };
-        self.columns.iter_mut().flatten().for_each(forget);
+        self.columns.iter_mut().flatten().for_each(LoadedColumn::release);
         Rows::take(&mut self.ranges, self.batch_rows)
-    }
-
-    fn sample(&mut self, blocks: usize) -> Rows {
-        self.is_sampled = true;
-        Rows::sample(&self.ranges, blocks)
     }
 
     fn split(&mut self, rows: Rows) {

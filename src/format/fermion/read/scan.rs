@@ -152,7 +152,7 @@ impl FermionScan {
     }
 
     fn fetch_selected(&mut self, fetched: Fetched, stripe: usize, ranges: &Ranges, rows: Option<Rows>) -> Result<Step> {
-        self.patience.learn(rows.is_none());
+        self.patience.learn_wanted(rows.as_ref().map(Rows::len), ranges.iter().map(ExactSizeIterator::len).sum());
         let selected = match rows {
             None => ranges.to_vec(),
             Some(rows) => rows.within(ranges).ok_or_else(|| Error::invalid_argument("rows were selected that are not there"))?,
