@@ -1,5 +1,6 @@
 //! What is asked for at once, and what came back for it.
 
+use std::fmt;
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -29,12 +30,19 @@ pub(crate) fn requests(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 }
 
 /// The bytes of the requests, by the range they were asked for.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Fetched {
     requests: Vec<Range<u64>>,
     bytes: Vec<Bytes>,
     /// What had been fetched before.
     before: Option<Box<Self>>,
+}
+
+/// Without the bytes, which may be megabytes.
+impl fmt::Debug for Fetched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fetched").field("requests", &self.requests.len()).finish_non_exhaustive()
+    }
 }
 
 impl Fetched {

@@ -75,7 +75,8 @@ pub struct AlkaidReadOptions {
     pub force_view_types: bool,
     /// Ranges of a file with at most this many bytes between them are fetched as one.
     pub coalesce_gap: u64,
-    /// Map files of this machine instead of reading them. They must not change while they are read: what has been cut off ends the process.
+    /// Map the data of files of this machine instead of reading it. The files must not change as long as a query runs or batches of its result are held:
+    /// what has been cut off ends the process.
     pub memory_map: bool,
     /// Skip files and record batches by their statistics.
     pub pruning: bool,
@@ -175,7 +176,12 @@ static ENTRIES: [OptionEntry<Alkaid>; 16] = [
     entry!(Alkaid, "force_view_types", read.force_view_types, "(reading) Read strings and binaries as Utf8View and BinaryView"),
     choice!("form", write.form, FORMS, "(writing) file, stream or auto: what the name of the file ends with"),
     entry!(Alkaid, "max_in_list_size", read.max_in_list_size, "(reading) Longest IN list that is compared with statistics"),
-    entry!(Alkaid, "memory_map", read.memory_map, "(reading) Map files of this machine instead of reading them; they must not change meanwhile"),
+    entry!(
+        Alkaid,
+        "memory_map",
+        read.memory_map,
+        "(reading) Map files of this machine instead of reading them; they must not change while results are held"
+    ),
     entry!(Alkaid, "metadata_size_hint", read.metadata_size_hint, "(reading) Bytes that are fetched to open a file"),
     entry!(Alkaid, "pruning", read.pruning, "(reading) Skip files and record batches by their statistics"),
     entry!(

@@ -81,7 +81,8 @@ pub struct FermionReadOptions {
     pub force_view_types: bool,
     /// Ranges of a file with at most this many bytes between them are fetched as one.
     pub coalesce_gap: u64,
-    /// Map files of this machine instead of reading them. They must not change while they are read: what has been cut off ends the process.
+    /// Map the data of files of this machine instead of reading it. The files must not change as long as a query runs or batches of its result are held:
+    /// what has been cut off ends the process.
     pub memory_map: bool,
     /// Skip files, stripes and pages by their statistics.
     pub pruning: bool,
@@ -183,7 +184,12 @@ static ENTRIES: [OptionEntry<Fermion>; 18] = [
     ),
     entry!(Fermion, "force_view_types", read.force_view_types, "(reading) Read strings and binaries as Utf8View and BinaryView"),
     entry!(Fermion, "max_in_list_size", read.max_in_list_size, "(reading) Longest IN list that is compared with statistics"),
-    entry!(Fermion, "memory_map", read.memory_map, "(reading) Map files of this machine instead of reading them; they must not change meanwhile"),
+    entry!(
+        Fermion,
+        "memory_map",
+        read.memory_map,
+        "(reading) Map files of this machine instead of reading them; they must not change while results are held"
+    ),
     entry!(Fermion, "metadata_size_hint", read.metadata_size_hint, "(reading) Bytes at the end of a file that are fetched to open it"),
     entry!(Fermion, "page_bytes", write.page_bytes, "(writing) Raw bytes of a page, about"),
     entry!(Fermion, "page_rows", write.page_rows, "(writing) Rows of a page, at most"),

@@ -17,7 +17,7 @@ use super::error::in_file;
 #[cfg(unix)]
 use super::local::{map_ranges, read_ranges};
 use crate::format::Error;
-use crate::format::scan::{Fetch, Load, Loading};
+use crate::format::scan::{Fetch, Load, Loading, Section};
 
 /// Ranges are not merged beyond this, so that a store can fetch parts of a wide read side by side.
 const MERGED_MAX: u64 = 8 << 20;
@@ -53,7 +53,7 @@ impl ObjectReader {
         Self { is_local, ..self }
     }
 
-    /// Whether files of this machine are mapped instead of read.
+    /// Whether the data of files of this machine is mapped instead of read.
     pub(super) fn mapping(self, memory_map: bool) -> Self {
         Self { memory_map, ..self }
     }
@@ -88,7 +88,7 @@ impl ObjectReader {
         let bytes = {
             let _timer = self.io_time.timer();
             if self.is_local {
-                self.read_file(&merged).await?
+                self.read_file(&merged, self.memory_map && fetches.iter().all(is_data)).await?
             } else {
                 let reads: Vec<_> = merged.iter().map(|range| self.read(range.clone())).collect();
                 stream::iter(reads).buffered(PARALLEL).try_collect::<Vec<_>>().await?
@@ -99,12 +99,15 @@ impl ObjectReader {
     }
 
     /// Ranges of a file of this machine, which is opened once for all of them.
-    async fn read_file(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+    async fn read_file(&self, ranges: &[Range<u64>], map: bool) -> Result<Vec<Bytes>> {
         let Some((first, rest)) = ranges.split_first() else { return Ok(Vec::new()) };
+        // Elsewhere there are no calls to map with.
+        #[cfg(not(unix))]
+        let _ = map;
         let found = self.get(first.clone()).await?;
         #[cfg(unix)]
         if let GetResultPayload::File(file, _) = found.payload {
-            let (ranges, take) = (ranges.to_vec(), if self.memory_map { map_ranges } else { read_ranges });
+            let (ranges, take) = (ranges.to_vec(), if map { map_ranges } else { read_ranges });
             let read = SpawnedTask::spawn_blocking(move || take(&file, &ranges));
             let read = read.join_unwind().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
             let failed = |source: std::io::Error| object_store::Error::Generic { store: "local file system", source: source.into() };
@@ -152,6 +155,11 @@ impl ObjectReader {
     fn short(&self, fetch: &Fetch) -> DataFusionError {
         self.fault(Error::eof("the store returned fewer bytes than it was asked for").in_section(fetch.section).at(fetch.range.start))
     }
+}
+
+/// Whether it is used while a query runs, and not kept by the session as metadata is.
+fn is_data(fetch: &Fetch) -> bool {
+    matches!(fetch.section, Section::Data | Section::Dictionary)
 }
 
 /// Whether what a store now returns is not what it listed. Not every store says everything, nor is a caller who names a file bound to: what is
@@ -204,7 +212,6 @@ pub(super) fn byte_range(range: &FileRange) -> Range<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::scan::Section;
     use object_store::memory::InMemory;
     use object_store::path::Path;
     use object_store::{ObjectStoreExt, PutPayload};

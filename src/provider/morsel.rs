@@ -2,7 +2,8 @@
 //!
 //! A stripe is a morsel. As soon as one is loaded, the fetch of the next is started, and runs while the first is decoded; not more than one is
 //! ahead, so memory is two stripes per partition. Stripes follow each other in a chain, so rows come in the order of the file, but where a `LIMIT`
-//! of another order is looking for its rows.
+//! of another order is looking for its rows. Where rows are selected by some columns before the others are fetched, it is the fetch of those columns that
+//! runs ahead; the others' comes when the stripe before has been decoded, beside nothing, so it has to be worth it.
 //!
 //! This is the only file that knows DataFusion's morsel API, which is marked as experimental.
 

@@ -139,6 +139,20 @@ mod tests {
     }
 
     #[test]
+    fn rows_that_are_selected_keep_their_numbers() {
+        let mut counter = RowCounter::new(vec![100..200, 200..300, 300..400]);
+        counter.keep(&zones(Level::Page, &[30, 30, 40]), &BooleanArray::from(vec![false, true, true])).unwrap();
+        let rows = |ranges: &[Range<usize>]| Rows::new(ranges.to_vec());
+        counter.select(70, 30, &rows(&[35..40, 70..72])).unwrap();
+        assert_eq!(counter.take(7).unwrap().next(7).unwrap(), Int64Array::from(vec![135, 136, 137, 138, 139, 170, 171]));
+        // Nothing of the next stripe, and of the last one, of which no pages were shown.
+        counter.select(100, 0, &rows(&[])).unwrap();
+        counter.select(100, 0, &rows(&[99..100])).unwrap();
+        assert_eq!(counter.take(1).unwrap().next(1).unwrap(), Int64Array::from(vec![399]));
+        assert!(counter.take(1).is_err());
+    }
+
+    #[test]
     fn without_zones_stripes_follow_each_other_and_may_come_in_parts() {
         let mut counter = RowCounter::new(vec![5..8, 8..10]);
         assert_eq!(counter.take(2).unwrap().next(2).unwrap(), Int64Array::from(vec![5, 6]));

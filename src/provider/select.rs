@@ -10,12 +10,13 @@ use super::selection::Fault;
 use crate::format::rows::Rows;
 use crate::format::scan::Morsel;
 
-/// After so many batches it is not given up any more, and what has been found out is used.
+/// After so many batches, or all, it is not given up any more, and what has been found out is used.
 const TRIAL_BATCHES: usize = 2;
 
 impl FileScan {
     /// The rows of a stripe's blocks in which some row passes the filter; `None` where that is most of the first ones, or where it cannot be told now.
     pub(super) fn select(&mut self, mut morsel: Box<dyn Morsel>) -> Result<Option<Rows>> {
+        self.passed = None;
         let Some(filter) = self.filter.clone() else { return Ok(None) };
         let _timer = self.metrics.decoding_time.timer();
         let mut filter = MorselFilter::new(filter, self.metrics.clone());
@@ -26,7 +27,8 @@ impl FileScan {
             counter.select(count, first, &blocks)?;
         }
         filter.count(0, usize::try_from(count).unwrap_or(usize::MAX) - blocks.len());
-        self.passed = Some(passed);
+        // Of no rows there is no morsel either, and what comes next is of another stripe.
+        self.passed = (!blocks.is_empty()).then_some(passed);
         Ok(Some(blocks))
     }
 }
@@ -61,7 +63,7 @@ fn found(filter: &mut MorselFilter, morsel: &mut dyn Morsel) -> Result<Option<Fo
         blocks.push(some);
         passed.append_buffer(&bits);
         asked += rows.len();
-        if blocks.len() <= TRIAL_BATCHES && passed.len() > asked / 4 * 3 {
+        if morsel.rows() > 0 && blocks.len() <= TRIAL_BATCHES && passed.len() > asked / 4 * 3 {
             return Ok(None);
         }
     }

@@ -136,6 +136,7 @@ impl AlkaidScan {
             return Ok(Step::Decode(Box::new(self.morsel(Vec::new(), [0..rows].into()))));
         }
         let plan = self.plan(batch, |_| true)?;
+        self.forget_dictionaries(&plan);
         let is_later = |column: &&ColumnPlan| !self.request.selects_by(column.position);
         let other_bytes = plan.columns.iter().filter(is_later).map(ColumnPlan::bytes).sum();
         if !self.request.is_selective(other_bytes) || !self.patience.asks() {
@@ -192,10 +193,14 @@ impl AlkaidScan {
     fn decode(&mut self, mut plan: BatchPlan, ranges: Vec<Range<usize>>, before: Fetched, bytes: Vec<Bytes>) -> Result<Step> {
         let fetched = Fetched::new(std::mem::take(&mut plan.requests), bytes)?.after(before);
         self.load_dictionaries(&plan, &fetched)?;
-        self.dictionaries.retain(|key, _| plan.columns.iter().any(|column| column.dictionaries.iter().any(|(_, used)| used == key)));
         let columns = self.columns(&plan, &fetched)?;
         self.state = State::NextBatch;
         Ok(Step::Decode(Box::new(self.morsel(columns, ranges.into()))))
+    }
+
+    /// Keeps those that a batch uses.
+    fn forget_dictionaries(&mut self, plan: &BatchPlan) {
+        self.dictionaries.retain(|key, _| plan.columns.iter().any(|column| column.dictionaries.iter().any(|(_, used)| used == key)));
     }
 
     fn load_dictionaries(&mut self, plan: &BatchPlan, fetched: &Fetched) -> Result<()> {
