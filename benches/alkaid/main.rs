@@ -35,14 +35,12 @@ fn main() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(partitions).enable_all().build()?;
     let dir = tempfile::tempdir()?;
     runtime.block_on(async {
-        files::write(dir.path(), options.scale).await?;
-        println!(
-            "`lineitem` at scale factor {}, {partitions} partitions; `cargo bench --bench alkaid -- --scale {}`\n",
-            options.scale, options.scale
-        );
-        sql::compare(dir.path(), partitions, options.runs).await?;
+        let Options { scale, runs, .. } = options;
+        files::write(dir.path(), scale).await?;
+        println!("`lineitem` at scale factor {scale}, {partitions} partitions; `cargo bench --bench alkaid -- --scale {scale} --runs {runs}`\n");
+        sql::compare(dir.path(), partitions, runs).await?;
         println!();
-        decode::compare(dir.path(), options.runs)
+        decode::compare(dir.path(), runs)
     })
 }
 
