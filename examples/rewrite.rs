@@ -62,6 +62,7 @@ fn rewrite(input: &mut File, meta: Arc<FileMeta>, writer: &mut Writer, output: &
     loop {
         answer = match scan.step(answer)? {
             Step::Fetch(wanted) => Answer::Fetched(fetch(input, &wanted)?),
+            Step::Lookup(columns) => Answer::Lookup(vec![None; columns.len()]),
             Step::Select(_) => Answer::Select(None),
             Step::Prune(zones) => Answer::Keep(vec![true; zones.row_counts.len()].into()),
             Step::Decode(mut morsel) => {

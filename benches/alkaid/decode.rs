@@ -68,7 +68,7 @@ fn ours(bytes: &Bytes) -> Result<usize> {
     loop {
         answer = match scan.step(answer)? {
             Step::Fetch(fetches) => Answer::Fetched(fetch(bytes, &fetches)?),
-            Step::Prune(_) | Step::Select(_) => return Err("nothing was to be left out".into()),
+            Step::Prune(_) | Step::Lookup(_) | Step::Select(_) => return Err("nothing was to be left out".into()),
             Step::Decode(mut morsel) => {
                 while let Some(batch) = morsel.next_batch()? {
                     rows += batch.num_rows();

@@ -35,6 +35,8 @@ pub enum Section {
     Data,
     /// The values of dictionaries.
     Dictionary,
+    /// The bloom filter of a chunk.
+    BloomFilter,
 }
 
 impl fmt::Display for Section {
@@ -48,6 +50,7 @@ impl fmt::Display for Section {
             Self::ColumnMetadata => "column metadata",
             Self::Data => "data",
             Self::Dictionary => "dictionary",
+            Self::BloomFilter => "bloom filter",
         })
     }
 }
@@ -98,16 +101,35 @@ pub struct ColumnSummary {
     pub max: Option<(ArrayRef, bool)>,
 }
 
+/// A column of the file's schema, or a field within the structs of one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct FieldPath {
+    /// The column.
+    pub column: usize,
+    /// The field of the column, the field of that field, and so on, by their positions. Empty is the column itself.
+    pub fields: Vec<usize>,
+}
+
+impl From<usize> for FieldPath {
+    fn from(column: usize) -> Self {
+        Self { column, fields: Vec::new() }
+    }
+}
+
 /// What to read of a file.
 #[derive(Debug, Clone)]
 pub struct ScanRequest {
     /// Columns to read, in the order of the output.
     pub columns: Vec<usize>,
     /// Types of those columns in the output: the file's own, but strings and binaries may be read as any type of either, and dictionaries and
-    /// run-end encoded columns as their values or the other way round.
+    /// run-end encoded columns as their values or the other way round. What is not wanted may be left out, and is then not fetched: structs may have
+    /// fewer fields, those that are left in the file's order, and lists of anything may be lists of `Null`, which have lengths but no values.
     pub schema: SchemaRef,
-    /// Columns whose statistics the caller prunes by; without any, there is no [`Step::Prune`].
-    pub prune_columns: Vec<usize>,
+    /// Columns, and fields of structs, whose statistics the caller prunes by; without any, there is no [`Step::Prune`].
+    pub prune_columns: Vec<FieldPath>,
+    /// Columns, by their indexes in the file's schema, of which the caller may know all values that wanted rows have; without any, there is no
+    /// [`Step::Lookup`].
+    pub lookup_columns: Vec<usize>,
     /// Positions in `columns` of those by whose values the caller tells which rows it wants; without any, there is no [`Step::Select`].
     pub select_columns: Vec<usize>,
     /// Ask for it only where so many bytes of other columns could be left unread.
@@ -121,7 +143,16 @@ pub struct ScanRequest {
 impl ScanRequest {
     /// All rows of these columns.
     pub fn new(columns: Vec<usize>, schema: SchemaRef) -> Self {
-        Self { columns, schema, prune_columns: Vec::new(), select_columns: Vec::new(), select_bytes: 0, range: None, batch_rows: 8192 }
+        Self {
+            columns,
+            schema,
+            prune_columns: Vec::new(),
+            lookup_columns: Vec::new(),
+            select_columns: Vec::new(),
+            select_bytes: 0,
+            range: None,
+            batch_rows: 8192,
+        }
     }
 
     /// Refuses what no file can be asked.
@@ -136,6 +167,15 @@ impl ScanRequest {
             return Err(Error::invalid_argument("a batch has at least one row"));
         }
         Ok(())
+    }
+
+    /// The columns that are read, pruned by or looked up in, each once.
+    pub(crate) fn used_columns(&self) -> Vec<usize> {
+        let pruned = self.prune_columns.iter().map(|path| path.column);
+        let mut columns: Vec<usize> = self.columns.iter().chain(&self.lookup_columns).copied().chain(pruned).collect();
+        columns.sort_unstable();
+        columns.dedup();
+        columns
     }
 
     /// Whether the column at a position says which rows are wanted.
@@ -172,8 +212,8 @@ pub struct Zones {
 /// Statistics of one column, one slot per zone; a null slot is an unknown number.
 #[derive(Debug, Clone)]
 pub struct ZoneColumn {
-    /// Index of the column in the file's schema.
-    pub column: usize,
+    /// Which column it is, as the scan was asked.
+    pub column: FieldPath,
     /// Lower bounds, of the column's type.
     pub min: ArrayRef,
     /// Upper bounds, of the column's type.
@@ -193,6 +233,8 @@ pub enum Answer {
     Keep(BooleanArray),
     /// The stripes of the last [`Step::Prune`] of stripes to read, by their index in it, in the order to read them.
     Visit(Vec<usize>),
+    /// Of each column of the last [`Step::Lookup`], the values of which each wanted row has one; `None` if they may have others.
+    Lookup(Vec<Option<ArrayRef>>),
     /// The rows of the last [`Step::Select`] to read: those that are wanted, and as many others as the caller likes. `None` is all, and the next step of
     /// that kind comes later.
     Select(Option<Rows>),
@@ -205,6 +247,8 @@ pub enum Step {
     Fetch(Vec<Fetch>),
     /// Say which of these zones to read.
     Prune(Zones),
+    /// The next stripe can be asked whether it has some values of these columns: say which.
+    Lookup(Vec<usize>),
     /// Of these rows the columns to select by are loaded and no others: say which of them to read.
     Select(Box<dyn Morsel>),
     /// These rows are loaded and ready to decode, on any thread, while the scan goes on.
@@ -217,6 +261,20 @@ pub enum Step {
 pub trait Scan: Send + fmt::Debug {
     /// Takes the answer to the last step and says what is next.
     fn step(&mut self, answer: Answer) -> Result<Step>;
+
+    /// What came of the values that were looked up so far.
+    fn lookups(&self) -> Lookups {
+        Lookups::default()
+    }
+}
+
+/// Stripes that were asked for values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Lookups {
+    /// Those that may have them.
+    pub kept: usize,
+    /// Those that have none, and are not read.
+    pub skipped: usize,
 }
 
 /// A column as codes.

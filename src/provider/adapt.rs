@@ -17,6 +17,7 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{PhysicalExpr, PhysicalExprSimplifier};
 use datafusion::physical_expr_adapter::{DefaultPhysicalExprAdapterFactory, PhysicalExprAdapterFactory};
 
+use super::narrow::narrowed;
 use super::schema::{ColumnFinder, is_read_as};
 
 /// Where a column of a batch comes from.
@@ -158,7 +159,7 @@ impl Schemas {
         PhysicalExprSimplifier::new(&self.physical).simplify(expr)
     }
 
-    /// Leaves out the columns that no expression uses any more.
+    /// Leaves out the columns that no expression uses any more, and the parts of nested ones that none asks for.
     fn compact(self, exprs: Vec<Arc<dyn PhysicalExpr>>) -> Result<Adapted> {
         let positions: Vec<usize> = used_columns(&exprs, &self.physical)?.into_keys().collect();
         let source = |position: &usize| self.sources.get(*position).copied();
@@ -171,11 +172,13 @@ impl Schemas {
             .collect();
         let uses_row_index = positions.iter().any(|position| source(position) == Some(Source::RowIndex));
         if positions.len() == self.physical.fields().len() {
-            return Ok(Adapted { exprs, file_columns, schema: self.physical, uses_row_index });
+            let schema = narrowed(&exprs, self.physical);
+            return Ok(Adapted { exprs, file_columns, schema, uses_row_index });
         }
         let schema = Arc::new(self.physical.project(&positions)?);
         let mut finder = ColumnFinder::new(&schema);
-        let exprs = exprs.into_iter().map(|expr| renumber(expr, &mut finder)).collect::<Result<_>>()?;
+        let exprs = exprs.into_iter().map(|expr| renumber(expr, &mut finder)).collect::<Result<Vec<_>>>()?;
+        let schema = narrowed(&exprs, schema);
         Ok(Adapted { exprs, file_columns, schema, uses_row_index })
     }
 }

@@ -52,6 +52,8 @@ impl TableFormat for Alkaid {
             coalesce_gap,
             memory_map,
             pruning,
+            // There are none.
+            bloom_filters: false,
             pushdown_filters,
             max_in_list_size,
         }

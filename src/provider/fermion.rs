@@ -53,10 +53,21 @@ impl TableFormat for Fermion {
             coalesce_gap,
             memory_map,
             pruning,
+            bloom_filters,
             pushdown_filters,
             max_in_list_size,
         } = *options;
-        Reading { metadata_size_hint, eager_load_threshold, force_view_types, coalesce_gap, memory_map, pruning, pushdown_filters, max_in_list_size }
+        Reading {
+            metadata_size_hint,
+            eager_load_threshold,
+            force_view_types,
+            coalesce_gap,
+            memory_map,
+            pruning,
+            bloom_filters,
+            pushdown_filters,
+            max_in_list_size,
+        }
     }
 
     fn open(file_length: u64, reading: &Reading) -> FormatResult<Opening> {
@@ -86,6 +97,8 @@ pub struct FermionReadOptions {
     pub memory_map: bool,
     /// Skip files, stripes and pages by their statistics.
     pub pruning: bool,
+    /// Skip stripes by the bloom filters of their columns.
+    pub bloom_filters: bool,
     /// Evaluate filters while decoding, so that the other columns are only decoded where rows are left.
     pub pushdown_filters: bool,
     /// Longest `IN` list that is compared with statistics.
@@ -93,7 +106,7 @@ pub struct FermionReadOptions {
 }
 
 /// How files are written.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct FermionWriteOptions {
     /// Rows of a page, at most.
     pub page_rows: usize,
@@ -109,6 +122,10 @@ pub struct FermionWriteOptions {
     pub compression: Compression,
     /// Level of ZSTD on top of the encodings where it pays; `None` is never.
     pub zstd_level: Option<i32>,
+    /// Names of the columns whose chunks have bloom filters.
+    pub bloom_filter_columns: Vec<String>,
+    /// The part of wrong answers that a filter may give.
+    pub bloom_filter_fpp: f64,
     /// Write checksums.
     pub checksums: bool,
     /// Write statistics.
@@ -126,6 +143,7 @@ impl Default for FermionReadOptions {
             coalesce_gap: 64 << 10,
             memory_map: false,
             pruning: true,
+            bloom_filters: true,
             pushdown_filters: true,
             max_in_list_size: 150,
         }
@@ -134,35 +152,58 @@ impl Default for FermionReadOptions {
 
 impl Default for FermionWriteOptions {
     fn default() -> Self {
-        let WriterOptions { page_bytes, page_rows, stripe_rows, stripe_bytes, buffer_bytes, compression, zstd_level, checksums, statistics, .. } =
-            WriterOptions::default();
-        Self { page_rows, page_bytes, stripe_rows, stripe_bytes, buffer_bytes, compression, zstd_level, checksums, statistics, threads: 0 }
+        let options = WriterOptions::default();
+        Self {
+            page_rows: options.page_rows,
+            page_bytes: options.page_bytes,
+            stripe_rows: options.stripe_rows,
+            stripe_bytes: options.stripe_bytes,
+            buffer_bytes: options.buffer_bytes,
+            compression: options.compression,
+            zstd_level: options.zstd_level,
+            bloom_filter_columns: options.bloom_filter_columns,
+            bloom_filter_fpp: options.bloom_filter_fpp,
+            checksums: options.checksums,
+            statistics: options.statistics,
+            threads: 0,
+        }
     }
 }
 
 impl FermionWriteOptions {
     /// The options of the format's writer.
     fn writer_options(&self, target_partitions: usize, ordering: Option<String>) -> WriterOptions {
-        let Self { page_rows, page_bytes, stripe_rows, stripe_bytes, buffer_bytes, compression, zstd_level, checksums, statistics, threads } =
-            self.clone();
-        let threads = if threads == 0 { target_partitions.max(1) } else { threads };
         WriterOptions {
-            page_bytes,
-            page_rows,
-            stripe_rows,
-            stripe_bytes,
-            buffer_bytes,
-            compression,
-            zstd_level,
-            checksums,
-            statistics,
-            threads,
+            page_bytes: self.page_bytes,
+            page_rows: self.page_rows,
+            stripe_rows: self.stripe_rows,
+            stripe_bytes: self.stripe_bytes,
+            buffer_bytes: self.buffer_bytes,
+            compression: self.compression,
+            zstd_level: self.zstd_level,
+            checksums: self.checksums,
+            statistics: self.statistics,
+            threads: if self.threads == 0 { target_partitions.max(1) } else { self.threads },
             ordering,
+            bloom_filter_columns: self.bloom_filter_columns.clone(),
+            bloom_filter_fpp: self.bloom_filter_fpp,
         }
     }
 }
 
-static ENTRIES: [OptionEntry<Fermion>; 18] = [
+static ENTRIES: [OptionEntry<Fermion>; 21] = [
+    OptionEntry {
+        name: "bloom_filter_columns",
+        description: "(writing) Columns, joined by commas, whose stripes have bloom filters, which find single values where bounds cannot",
+        get: |options| options.write.bloom_filter_columns.join(","),
+        set: |options, value| {
+            let names = value.split(',').map(|name| name.trim().to_owned());
+            options.write.bloom_filter_columns = names.filter(|name| !name.is_empty()).collect();
+            Ok(())
+        },
+    },
+    entry!(Fermion, "bloom_filter_fpp", write.bloom_filter_fpp, "(writing) Part of wrong answers that a bloom filter may give"),
+    entry!(Fermion, "bloom_filters", read.bloom_filters, "(reading) Skip stripes by their bloom filters"),
     entry!(Fermion, "buffer_bytes", write.buffer_bytes, "(writing) Bytes of rows that may wait to be encoded"),
     entry!(Fermion, "checksums", write.checksums, "(writing) Write checksums of pages and metadata"),
     entry!(Fermion, "coalesce_gap", read.coalesce_gap, "(reading) Ranges with at most this many bytes between them are fetched as one"),

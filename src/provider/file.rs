@@ -24,11 +24,12 @@ use super::cache::{self, OpenFile};
 use super::filter::{Filtering, RowFilter, ScanColumns};
 use super::io::{ObjectReader, byte_range};
 use super::kind::{Kind, Reading};
+use super::lift::{Lifted, lifted};
 use super::metrics::FileMetrics;
 use super::prune::ZonePruner;
 use super::rows::RowCounter;
 use super::sort::StripeOrder;
-use crate::format::scan::{Scan, ScanRequest};
+use crate::format::scan::{Answer, FieldPath, Lookups, Scan, ScanRequest, Step};
 
 /// So many bytes are worth a second round to the store, once it is known that they are needed: about what a store far away sends in the time that a
 /// request takes.
@@ -146,22 +147,29 @@ impl PreparedFile {
         let limit = context.limit.filter(|_| filter.is_none());
         let prune_columns = match &zone_pruner {
             Some(pruner) => pruner.file_columns().to_vec(),
-            None if limit.is_some() => projected.column_with_zones().into_iter().collect(),
+            None if limit.is_some() => projected.column_with_zones().map(FieldPath::from).into_iter().collect(),
             None => Vec::new(),
         };
         let rows = projected.uses_row_index.then(|| RowCounter::new(open.meta.rows(range.as_ref())));
         // Row numbers are counted in the order of the file.
         let stripe_order =
             context.sort_order.as_ref().filter(|_| rows.is_none()).and_then(|order| StripeOrder::of(order, zone_pruner.as_ref()?.columns()));
+        let has_place = |path: &&FieldPath| path.fields.is_empty();
+        let lookup_columns = match zone_pruner.as_ref().filter(|_| context.reading.bloom_filters && rows.is_none()) {
+            // Rows are numbered by the zones that are kept.
+            Some(pruner) => pruner.file_columns().iter().filter(has_place).map(|path| path.column).collect(),
+            None => Vec::new(),
+        };
         let request = ScanRequest {
             prune_columns,
+            lookup_columns,
             select_columns: filter.as_ref().map(|filter| filter.columns()).unwrap_or_default(),
             select_bytes: if context.is_local { SELECT_BYTES_LOCAL } else { SELECT_BYTES },
             range,
             batch_rows: context.batch_rows,
             ..ScanRequest::new(projected.scan.file_columns, projected.scan.schema)
         };
-        let unloaded = open.not_loaded(&reader, &columns_of(&request))?;
+        let unloaded = open.not_loaded(&reader, &request.used_columns())?;
         let scan = Arc::clone(&open.meta).scan(request).map_err(|error| reader.fault(error))?;
         let batch_rows = context.batch_rows;
         let rows_left = limit.map(|limit| u64::try_from(limit).unwrap_or(u64::MAX));
@@ -177,6 +185,7 @@ impl PreparedFile {
             stripe_order,
             filter,
             passed: None,
+            lookups: Lookups::default(),
             batch_rows,
             projector,
             rows,
@@ -187,7 +196,7 @@ impl PreparedFile {
 
 /// A file that is being read.
 pub(super) struct FileScan {
-    pub(super) scan: Box<dyn Scan>,
+    scan: Box<dyn Scan>,
     open: OpenFile,
     /// Columns whose metadata has to be loaded first.
     unloaded: Vec<usize>,
@@ -201,6 +210,8 @@ pub(super) struct FileScan {
     pub(super) filter: Option<Arc<RowFilter>>,
     /// Of each row of the next morsel, whether it has passed the filter, if that is known already.
     pub(super) passed: Option<BooleanBuffer>,
+    /// What has been counted of the values that were looked up.
+    lookups: Lookups,
     pub(super) batch_rows: usize,
     pub(super) projector: Arc<BatchProjector>,
     pub(super) rows: Option<RowCounter>,
@@ -209,6 +220,15 @@ pub(super) struct FileScan {
 }
 
 impl FileScan {
+    /// Gives the scan an answer, and counts what it made of it.
+    pub(super) fn step(&mut self, answer: Answer) -> Result<Step> {
+        let step = self.scan.step(answer).map_err(|error| self.reader.fault(error))?;
+        let now = self.scan.lookups();
+        self.metrics.bloom_filters.add(now.skipped - self.lookups.skipped, now.kept - self.lookups.kept);
+        self.lookups = now;
+        Ok(step)
+    }
+
     /// Whether all metadata that the scan needs is there.
     pub(super) fn is_ready(&self) -> bool {
         self.unloaded.is_empty()
@@ -244,20 +264,13 @@ fn zone_pruner(context: &ScanContext, predicate: Arc<dyn PhysicalExpr>, file: &S
     if adapted.file_columns.is_empty() {
         return Ok(Pruning::Nothing);
     }
-    let pruner = ZonePruner::new(predicate, adapted.schema, adapted.file_columns, context.reading.max_in_list_size, metrics.clone());
+    let Lifted { predicate, schema, paths } = lifted(predicate, adapted.schema, &adapted.file_columns, file)?;
+    let pruner = ZonePruner::new(predicate, schema, paths, context.reading.max_in_list_size, metrics.clone());
     Ok(pruner.map_or(Pruning::Nothing, |pruner| Pruning::Zones(Box::new(pruner))))
 }
 
 pub(super) fn is_never_true(predicate: &Arc<dyn PhysicalExpr>) -> bool {
     predicate.downcast_ref::<Literal>().is_some_and(|literal| matches!(literal.value(), ScalarValue::Boolean(None | Some(false)) | ScalarValue::Null))
-}
-
-/// The columns that a request reads or prunes by, each once.
-fn columns_of(request: &ScanRequest) -> Vec<usize> {
-    let mut columns = [request.columns.as_slice(), request.prune_columns.as_slice()].concat();
-    columns.sort_unstable();
-    columns.dedup();
-    columns
 }
 
 /// The projection in terms of one file.

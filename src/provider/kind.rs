@@ -50,6 +50,7 @@ pub struct Reading {
     pub(super) coalesce_gap: u64,
     pub(super) memory_map: bool,
     pub(super) pruning: bool,
+    pub(super) bloom_filters: bool,
     pub(super) pushdown_filters: bool,
     pub(super) max_in_list_size: usize,
 }

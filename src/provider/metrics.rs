@@ -1,6 +1,6 @@
 //! What a scan counts. Every metric is named here and nowhere else; where DataFusion's Parquet source has a metric of the same meaning, its name is used.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use datafusion::common::format::{MetricCategory, MetricType};
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, Label, MetricBuilder, PruningMetrics, Time};
@@ -9,6 +9,8 @@ use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, Label, 
 pub const FILES_PRUNED: &str = "files_ranges_pruned_statistics";
 /// Stripes, skipped by their statistics or read.
 pub const STRIPES_PRUNED: &str = "stripes_pruned_statistics";
+/// Stripes that were not skipped by their statistics, skipped by their bloom filters or read.
+pub const STRIPES_PRUNED_BLOOM_FILTER: &str = "stripes_pruned_bloom_filter";
 /// Runs of rows over which the pages of all predicate columns are the same, skipped by their statistics or read.
 pub const PAGES_PRUNED: &str = "pages_pruned_statistics";
 /// Bytes fetched, gaps between merged ranges included.
@@ -39,6 +41,7 @@ pub const PREDICATE_CREATION_ERRORS: &str = "num_predicate_creation_errors";
 pub(super) struct FileMetrics {
     pub(super) files_pruned: PruningMetrics,
     pub(super) stripes_pruned: PruningMetrics,
+    pub(super) bloom_filters: BloomFilterMetrics,
     pub(super) pages_pruned: PruningMetrics,
     pub(super) bytes_scanned: Count,
     pub(super) column_metadata_loaded: Count,
@@ -53,6 +56,26 @@ pub(super) struct FileMetrics {
     pub(super) predicate_creation_errors: Count,
 }
 
+/// What is counted of bloom filters, which few files have: there is nothing to see of it where there are none.
+#[derive(Debug, Clone)]
+pub(super) struct BloomFilterMetrics {
+    metrics: ExecutionPlanMetricsSet,
+    partition: usize,
+    file: Arc<str>,
+    made: Arc<OnceLock<PruningMetrics>>,
+}
+
+impl BloomFilterMetrics {
+    pub(super) fn add(&self, skipped: usize, kept: usize) {
+        if skipped + kept > 0 {
+            let builder = MetricBuilder::new(&self.metrics).with_label(Label::new("filename", Arc::clone(&self.file))).with_type(MetricType::Summary);
+            let pruning = self.made.get_or_init(|| builder.pruning_metrics(STRIPES_PRUNED_BLOOM_FILTER, self.partition));
+            pruning.add_pruned(skipped);
+            pruning.add_matched(kept);
+        }
+    }
+}
+
 impl FileMetrics {
     pub(super) fn new(metrics: &ExecutionPlanMetricsSet, partition: usize, file: &str) -> Self {
         let dev = MetricBuilder::new(metrics).with_label(Label::new("filename", Arc::<str>::from(file)));
@@ -61,6 +84,7 @@ impl FileMetrics {
         Self {
             files_pruned: MetricBuilder::new(metrics).with_type(MetricType::Summary).pruning_metrics(FILES_PRUNED, partition),
             stripes_pruned: summary.clone().pruning_metrics(STRIPES_PRUNED, partition),
+            bloom_filters: BloomFilterMetrics { metrics: metrics.clone(), partition, file: file.into(), made: Arc::default() },
             pages_pruned: summary.clone().pruning_metrics(PAGES_PRUNED, partition),
             bytes_scanned: summary.clone().with_category(MetricCategory::Bytes).counter(BYTES_SCANNED, partition),
             column_metadata_loaded: summary.clone().counter(COLUMN_METADATA_LOADED, partition),

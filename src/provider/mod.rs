@@ -14,7 +14,9 @@
 //! | `morsel` | `Morselizer`: the loop over a scan of the format |
 //! | `file` | one file of a scan, from `PartitionedFile` to that loop |
 //! | `adapt` | expressions over the table as expressions over one file |
+//! | `narrow` | the parts of nested columns that expressions use |
 //! | `prune` | `PruningStatistics`: predicates on zones |
+//! | `lift` | fields of structs as columns, which have statistics of their own |
 //! | `filter`, `selection`, `fallible` | predicates on rows, the rows that they leave, and what must not be asked about the others |
 //! | `decode` | batches of a loaded stripe |
 //! | `rows` | `file_row_index()` |
@@ -36,9 +38,11 @@ mod filter;
 mod format;
 mod io;
 mod kind;
+mod lift;
 mod local;
 pub mod metrics;
 mod morsel;
+mod narrow;
 mod options;
 mod ordering;
 mod prune;

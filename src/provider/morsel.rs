@@ -97,10 +97,13 @@ fn advance(mut file: Box<FileScan>, mut answer: Answer) -> Result<Option<MorselP
         return Ok(None);
     }
     loop {
-        let step = file.scan.step(answer).map_err(|error| file.reader.fault(error))?;
-        answer = match step {
+        answer = match file.step(answer)? {
             Step::Fetch(fetches) => return Ok(Some(MorselPlan::new().with_morsels(morsels).with_pending_planner(fetch(file, fetches)))),
             Step::Prune(zones) => file.keep(&zones)?,
+            Step::Lookup(columns) => Answer::Lookup(match &mut file.zone_pruner {
+                Some(pruner) => pruner.values_of(&columns),
+                None => vec![None; columns.len()],
+            }),
             Step::Select(morsel) => Answer::Select(file.select(morsel)?),
             Step::Decode(morsel) => {
                 morsels.push(Box::new(file.morsel(morsel)?));

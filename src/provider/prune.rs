@@ -7,6 +7,7 @@ use arrow::array::{ArrayRef, BooleanArray};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::pruning::PruningStatistics;
 use datafusion::common::{Column, ScalarValue};
+use datafusion::physical_expr::utils::Guarantee;
 use datafusion::physical_expr::{DynamicFilterTracking, PhysicalExpr, conjunction, split_conjunction};
 use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
 use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
@@ -15,7 +16,7 @@ use datafusion::physical_plan::metrics::{Count, PruningMetrics};
 use super::metrics::FileMetrics;
 use super::weaken::{set_of, weakened};
 use super::zone_set::ZoneSet;
-use crate::format::scan::{Level, ZoneColumn, Zones};
+use crate::format::scan::{FieldPath, Level, ZoneColumn, Zones};
 
 /// A predicate on statistics, or `None` if statistics can say nothing about the predicate.
 pub(super) fn pruning_predicate(
@@ -37,8 +38,8 @@ pub(super) struct ZonePruner {
     predicate: Arc<dyn PhysicalExpr>,
     /// The columns that the predicate is about, in the file's types.
     schema: SchemaRef,
-    /// Their indexes in the file.
-    file_columns: Vec<usize>,
+    /// Where they are in the file.
+    file_columns: Vec<FieldPath>,
     max_in_list_size: usize,
     tracking: DynamicFilterTracking,
     current: Pruning,
@@ -52,6 +53,9 @@ struct Pruning {
     /// IN lists: [`PruningPredicate`] takes a list value by value, and a long one not at all.
     sets: Vec<ZoneSet>,
 }
+
+/// More values than this are not looked up in bloom filters: for so many, one of them most likely seems to be there.
+const LOOKUPS_MAX: usize = 50;
 
 impl Pruning {
     fn of(predicate: &Arc<dyn PhysicalExpr>, schema: &SchemaRef, max_in_list_size: usize, errors: &Count) -> Self {
@@ -72,6 +76,18 @@ impl Pruning {
         Self { predicate: pruning_predicate(&conjunction(others), schema, max_in_list_size, errors), sets }
     }
 
+    /// The values of which every wanted row has one in a column, if they are known and few.
+    fn values(&self, column: &str) -> Option<ArrayRef> {
+        let of_sets = self.sets.iter().filter(|set| set.column == column).map(|set| Arc::clone(set.values()));
+        let guarantees = self.predicate.iter().flat_map(|predicate| predicate.literal_guarantees());
+        let guarantees = guarantees.filter(|guarantee| guarantee.guarantee == Guarantee::In && guarantee.column.name() == column);
+        let of_guarantees = guarantees.filter_map(|guarantee| {
+            let values = guarantee.literals.iter().filter(|value| !value.is_null()).cloned().collect::<Vec<_>>();
+            ScalarValue::iter_to_array(values).ok()
+        });
+        of_sets.chain(of_guarantees).filter(|values| values.len() <= LOOKUPS_MAX).min_by_key(|values| values.len())
+    }
+
     fn is_empty(&self) -> bool {
         self.predicate.is_none() && self.sets.is_empty()
     }
@@ -82,7 +98,7 @@ impl ZonePruner {
     pub(super) fn new(
         predicate: Arc<dyn PhysicalExpr>,
         schema: SchemaRef,
-        file_columns: Vec<usize>,
+        file_columns: Vec<FieldPath>,
         max_in_list_size: usize,
         metrics: FileMetrics,
     ) -> Option<Self> {
@@ -94,21 +110,20 @@ impl ZonePruner {
     }
 
     /// Columns of the file whose statistics are needed.
-    pub(super) fn file_columns(&self) -> &[usize] {
+    pub(super) fn file_columns(&self) -> &[FieldPath] {
         &self.file_columns
     }
 
     /// Those columns of the file, and what they are called.
-    pub(super) fn columns(&self) -> impl Iterator<Item = (usize, &str)> {
-        self.file_columns.iter().copied().zip(self.schema.fields().iter().map(|field| field.name().as_str()))
+    pub(super) fn columns(&self) -> impl Iterator<Item = (&FieldPath, &str)> {
+        self.file_columns.iter().zip(self.schema.fields().iter().map(|field| field.name().as_str()))
     }
 
     /// Which zones may have rows that the predicate keeps.
     pub(super) fn keep(&mut self, zones: &Zones) -> BooleanArray {
-        let timer = self.metrics.statistics_eval_time.timer();
-        if self.tracking.watcher().is_some_and(|tracker| tracker.changed()) {
-            self.current = Pruning::of(&self.predicate, &self.schema, self.max_in_list_size, &self.metrics.predicate_creation_errors);
-        }
+        let time = self.metrics.statistics_eval_time.clone();
+        let _timer = time.timer();
+        self.refresh();
         let mut keep = match &self.current.predicate {
             Some(predicate) => predicate.prune(&ZoneStatistics { zones, pruner: self }).unwrap_or_else(|_| {
                 self.metrics.predicate_evaluation_errors.add(1);
@@ -121,9 +136,21 @@ impl ZonePruner {
                 set.prune(column, &zones.row_counts, &mut keep);
             }
         }
-        drop(timer);
         count(self.metric(zones.level), &keep);
         BooleanArray::from(keep)
+    }
+
+    fn refresh(&mut self) {
+        if self.tracking.watcher().is_some_and(|tracker| tracker.changed()) {
+            self.current = Pruning::of(&self.predicate, &self.schema, self.max_in_list_size, &self.metrics.predicate_creation_errors);
+        }
+    }
+
+    /// Of columns of the file, the values of which every wanted row has one, where they are known.
+    pub(super) fn values_of(&mut self, columns: &[usize]) -> Vec<Option<ArrayRef>> {
+        self.refresh();
+        let name = |column: usize| self.columns().find(|(path, _)| **path == FieldPath::from(column)).map(|(_, name)| name);
+        columns.iter().map(|column| self.current.values(name(*column)?)).collect()
     }
 
     /// What is known of a column of the schema.
@@ -214,7 +241,7 @@ mod tests {
             level: Level::Page,
             row_counts: UInt64Array::from(vec![10, 10, 10]),
             columns: vec![ZoneColumn {
-                column: 3,
+                column: 3.into(),
                 min: Arc::new(Int32Array::from(vec![Some(0), Some(10), None])),
                 max: Arc::new(Int32Array::from(vec![Some(9), Some(19), None])),
                 null_counts: UInt64Array::from(vec![Some(0), Some(0), None]),
@@ -224,7 +251,7 @@ mod tests {
 
     fn pruner(predicate: Arc<dyn PhysicalExpr>) -> Option<ZonePruner> {
         let metrics = FileMetrics::new(&ExecutionPlanMetricsSet::new(), 0, "x");
-        ZonePruner::new(predicate, schema(), vec![3], 150, metrics)
+        ZonePruner::new(predicate, schema(), vec![3.into()], 150, metrics)
     }
 
     #[test]

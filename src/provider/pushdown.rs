@@ -1,6 +1,6 @@
 //! Which filters a scan keeps: those over stored values of flat columns.
 //!
-//! The rules are those of DataFusion's Parquet source, so that plans over the same table in either format look the same.
+//! The rules are those of DataFusion's Parquet source, so that plans over the same table in either format look the same; and whether a column of any type is null, and how long its lists are.
 
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -13,6 +13,8 @@ use datafusion::physical_expr_adapter::rewrite::expr_references_scalar_udf;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 
 use std::sync::Arc;
+
+use super::narrow::outside;
 
 /// Functions of lists that a filter may use.
 const LIST_PREDICATES: [&str; 3] = ["array_has", "array_has_all", "array_has_any"];
@@ -28,7 +30,7 @@ pub(super) fn is_about_stored_values(filter: &Arc<dyn PhysicalExpr>, schema: &Sc
     let lists_allowed = has_list_predicate(filter);
     let mut allowed = true;
     let visited = filter.apply(|node| {
-        if is_flat_field_access(node, schema) {
+        if is_flat_field_access(node, schema) || is_about_no_values(node, schema) {
             return Ok(TreeNodeRecursion::Jump);
         }
         if let Some(column) = node.downcast_ref::<Column>()
@@ -62,6 +64,12 @@ fn is_flat_field_access(node: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
     column.is_some_and(|column| schema.fields().find(column.name()).is_some()) && !access.return_type().is_nested()
 }
 
+/// Whether a column is null, or how long its lists are: what is known without its values.
+fn is_about_no_values(node: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
+    let column = outside(node).and_then(|inner| inner.downcast_ref::<Column>());
+    column.is_some_and(|column| schema.fields().find(column.name()).is_some())
+}
+
 fn has_list_predicate(filter: &Arc<dyn PhysicalExpr>) -> bool {
     filter.downcast_ref::<IsNullExpr>().is_some()
         || filter.downcast_ref::<IsNotNullExpr>().is_some()
@@ -89,7 +97,8 @@ mod tests {
         let cases = [
             (binary(column("a", 0), Operator::Gt, lit(1), &schema).unwrap(), true),
             (is_null(column("a", 7)).unwrap(), true),
-            (is_null(column("s", 1)).unwrap(), false),
+            (is_null(column("s", 1)).unwrap(), true),
+            (binary(column("s", 1), Operator::Eq, column("s", 1), &schema).unwrap(), false),
             (is_null(column("l", 2)).unwrap(), true),
             (column("l", 2), false),
             (column("unknown", 0), false),

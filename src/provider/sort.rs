@@ -11,7 +11,7 @@ use datafusion::error::Result;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, PhysicalSortExpr};
 
-use crate::format::scan::Zones;
+use crate::format::scan::{FieldPath, Zones};
 
 /// What a scan does about a wanted order.
 #[derive(Debug, PartialEq)]
@@ -58,17 +58,17 @@ pub(super) fn reorder(mut files: Vec<PartitionedFile>, order: &LexOrdering, tabl
 #[derive(Debug)]
 pub(super) struct StripeOrder {
     /// The column of the file that rows are wanted in the order of.
-    column: usize,
+    column: FieldPath,
     descending: bool,
 }
 
 impl StripeOrder {
     /// By the leading column of `order`, if it is among those columns of the file that zones are known of.
-    pub(super) fn of<'a>(order: &LexOrdering, mut known: impl Iterator<Item = (usize, &'a str)>) -> Option<Self> {
+    pub(super) fn of<'a>(order: &LexOrdering, mut known: impl Iterator<Item = (&'a FieldPath, &'a str)>) -> Option<Self> {
         let first = order.first();
         let wanted = first.expr.downcast_ref::<Column>()?.name();
         let (column, _) = known.find(|(_, name)| *name == wanted)?;
-        Some(Self { column, descending: first.options.descending })
+        Some(Self { column: column.clone(), descending: first.options.descending })
     }
 
     /// The stripes to read, those with the first values first; `None` if nothing is known of their values.
@@ -134,14 +134,15 @@ mod tests {
             level: Level::Stripe,
             row_counts: UInt64Array::from(vec![10; 4]),
             columns: vec![ZoneColumn {
-                column: 1,
+                column: 1.into(),
                 min: Arc::new(Int32Array::from(vec![Some(5), None, Some(1), Some(3)])),
                 max: Arc::new(Int32Array::from(vec![Some(6), None, Some(9), Some(4)])),
                 null_counts: UInt64Array::from(vec![0; 4]),
             }],
         };
         let visit = |name, descending, keep: [bool; 4]| {
-            let known = [(7, "a"), (1, "b")].into_iter();
+            let paths = [7.into(), 1.into()];
+            let known = paths.iter().zip(["a", "b"]);
             let order = StripeOrder::of(&LexOrdering::new([by(name, 0, descending)]).unwrap(), known)?;
             order.visit(&zones, &BooleanArray::from(keep.to_vec()))
         };

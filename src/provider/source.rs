@@ -28,6 +28,7 @@ use object_store::ObjectStore;
 
 use super::file::ScanContext;
 use super::kind::{Kind, Reading};
+use super::lift::lifted;
 use super::morsel::FileMorselizer;
 use super::prune::pruning_predicate;
 use super::{pushdown, sort};
@@ -106,7 +107,10 @@ impl FormatSource {
         if !self.reading.pruning {
             return Ok(());
         }
-        let pruning = pruning_predicate(predicate, self.table.table_schema(), self.reading.max_in_list_size, &Count::new());
+        let schema = self.table.table_schema();
+        let columns: Vec<usize> = (0..schema.fields().len()).collect();
+        let lifted = lifted(Arc::clone(predicate), Arc::clone(schema), &columns, schema).map_err(|_| fmt::Error)?;
+        let pruning = pruning_predicate(&lifted.predicate, &lifted.schema, self.reading.max_in_list_size, &Count::new());
         if let Some(pruning) = pruning {
             let mut guarantees: Vec<String> = pruning.literal_guarantees().iter().map(ToString::to_string).collect();
             guarantees.sort();

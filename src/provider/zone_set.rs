@@ -31,6 +31,11 @@ impl ZoneSet {
         (values.data_type() == data_type).then(|| Self { column: column.name().to_owned(), values })
     }
 
+    /// The values.
+    pub(super) fn values(&self) -> &ArrayRef {
+        &self.values
+    }
+
     /// Forgets the zones of so many rows each that have no value of the set: those of nulls, and those without one between their bounds.
     pub(super) fn prune(&self, zones: &ZoneColumn, rows: &UInt64Array, keep: &mut [bool]) {
         for (keep, (rows, nulls)) in keep.iter_mut().zip(rows.iter().zip(&zones.null_counts)) {
@@ -71,7 +76,7 @@ mod tests {
     fn keep(set: &ZoneSet, min: ArrayRef, max: ArrayRef) -> Vec<bool> {
         let mut keep = vec![true; min.len()];
         let (null_counts, rows) = (UInt64Array::from(vec![0; min.len()]), UInt64Array::from(vec![7; min.len()]));
-        set.prune(&ZoneColumn { column: 0, min, max, null_counts }, &rows, &mut keep);
+        set.prune(&ZoneColumn { column: 0.into(), min, max, null_counts }, &rows, &mut keep);
         keep
     }
 
@@ -100,7 +105,7 @@ mod tests {
         let unknown: ArrayRef = Arc::new(Int32Array::from(vec![None; 4]));
         let null_counts = UInt64Array::from(vec![Some(7), Some(6), None, Some(0)]);
         let mut keep = vec![true; 4];
-        let zones = ZoneColumn { column: 0, min: Arc::clone(&unknown), max: unknown, null_counts };
+        let zones = ZoneColumn { column: 0.into(), min: Arc::clone(&unknown), max: unknown, null_counts };
         set.prune(&zones, &UInt64Array::from(vec![7; 4]), &mut keep);
         assert_eq!(keep, [false, true, true, true]);
     }

@@ -79,6 +79,7 @@ pub(crate) fn scan_selected(
                 Answer::Fetched(fetch(file, &fetches))
             }
             Step::Prune(zones) => Answer::Keep(keep(&zones)),
+            Step::Lookup(columns) => Answer::Lookup(vec![None; columns.len()]),
             Step::Select(mut morsel) => Answer::Select(select(morsel.as_mut())),
             Step::Decode(mut morsel) => {
                 let mut rows = morsel.rows();

@@ -176,6 +176,12 @@ fn v1_0_dictionaries() {
 }
 
 #[test]
+fn v1_0_bloom_filters() {
+    let batch = crate::bloom::table(3000);
+    check("v1.0_bloom.fermion", std::slice::from_ref(&batch), crate::bloom::options(&batch, 2000));
+}
+
+#[test]
 fn v1_0_without_checksums_and_compression() {
     let options = WriterOptions { checksums: false, zstd_level: None, statistics: false, ..Default::default() };
     check("v1.0_plain.fermion", &[tables::flat()], options);

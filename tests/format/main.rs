@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 mod alkaid;
+mod bloom;
 mod by_hand;
 mod corruption;
 mod drive;
@@ -9,6 +10,7 @@ mod golden;
 mod golden_types;
 mod hostile;
 mod mended;
+mod narrow;
 mod random;
 mod roundtrip;
 mod select;

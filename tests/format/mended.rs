@@ -96,7 +96,11 @@ fn read(file: &Bytes) -> Result<usize, Error> {
     let meta = open(file, &OpenOptions::default())?;
     let columns: Vec<usize> = (0..meta.column_count()).collect();
     let schema = meta.schema()?;
-    let request = ScanRequest { prune_columns: columns.clone(), batch_rows: 5, ..ScanRequest::new(columns.clone(), schema) };
+    let request = ScanRequest {
+        prune_columns: columns.iter().map(|column| (*column).into()).collect(),
+        batch_rows: 5,
+        ..ScanRequest::new(columns.clone(), schema)
+    };
     let batches = scan(file, &meta, request, |zones| BooleanArray::from(vec![true; zones.row_counts.len()]))?;
     columns.into_iter().try_for_each(|column| meta.column_summary(column).map(drop))?;
     Ok(batches.iter().map(RecordBatch::num_rows).sum())

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, DictionaryArray, Int32Array, RecordBatch, RecordBatchOptions, StructArray, UInt32Array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, Int32Array, RecordBatch, RecordBatchOptions, StructArray, UInt32Array};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::{concat, concat_batches, filter_record_batch};
 use arrow::datatypes::{DataType, Field, Fields, Int8Type, Schema, SchemaRef, UnionMode};
 use datafusion_fermion::format::ErrorKind;
 use datafusion_fermion::format::codec::Compression;
 use datafusion_fermion::format::fermion::{FermionScan, OpenOptions, ScanRequest, WriterOptions};
-use datafusion_fermion::format::scan::{Answer, Level, Scan, Step, ZoneColumn};
+use datafusion_fermion::format::scan::{Answer, FieldPath, Level, Scan, Step, ZoneColumn};
 use proptest::prelude::*;
 use rand::Rng;
 
@@ -31,6 +31,7 @@ fn options(seed: u64) -> WriterOptions {
         statistics: rng.random_bool(0.8),
         threads: rng.random_range(1..4),
         ordering: None,
+        ..Default::default()
     }
 }
 
@@ -134,7 +135,7 @@ fn stripes_that_there_are_not_are_not_visited() {
     let file = write(&batch.schema(), std::slice::from_ref(&batch), WriterOptions { stripe_rows: 10, ..Default::default() }).unwrap();
     let meta = open(&file, &OpenOptions::default()).unwrap();
     let visit = |stripes: Vec<usize>| {
-        let request = ScanRequest { prune_columns: vec![0], batch_rows: 100, ..ScanRequest::new(vec![0], batch.schema()) };
+        let request = ScanRequest { prune_columns: vec![0.into()], batch_rows: 100, ..ScanRequest::new(vec![0], batch.schema()) };
         let mut scan = FermionScan::new(Arc::clone(&meta), request).unwrap();
         assert!(matches!(scan.step(Answer::Next).unwrap(), Step::Prune(zones) if zones.row_counts.len() == 3));
         scan.step(Answer::Visit(stripes)).map(|step| matches!(step, Step::Done))
@@ -294,7 +295,7 @@ fn check_zones_with(schema: &SchemaRef, batches: &[RecordBatch], seed: u64, opti
         let rows: u64 = meta.parts(Some(&range)).iter().map(|part| part.rows.len() as u64).sum();
         let end_row = first_row + usize::try_from(rows).unwrap();
         let request = ScanRequest {
-            prune_columns: columns.clone(),
+            prune_columns: paths(schema),
             range: Some(range),
             batch_rows: 777,
             ..ScanRequest::new(columns.clone(), Arc::clone(schema))
@@ -350,9 +351,25 @@ fn the_parts_of_a_stripe_are_the_stripe() {
     }
 }
 
+/// All columns, and all fields within structs.
+fn paths(schema: &Schema) -> Vec<FieldPath> {
+    fn push(path: &FieldPath, data_type: &DataType, found: &mut Vec<FieldPath>) {
+        found.push(path.clone());
+        let DataType::Struct(fields) = data_type else { return };
+        for (position, field) in fields.iter().enumerate() {
+            let fields = [path.fields.as_slice(), &[position]].concat();
+            push(&FieldPath { column: path.column, fields }, field.data_type(), found);
+        }
+    }
+    let mut found = Vec::new();
+    schema.fields().iter().enumerate().for_each(|(column, field)| push(&column.into(), field.data_type(), &mut found));
+    found
+}
+
 /// Statistics say nothing that is not so.
 fn check_bounds(column: &ZoneColumn, zone: usize, rows: &RecordBatch) {
-    let values = rows.column(column.column);
+    let top = rows.column(column.column.column);
+    let values = column.column.fields.iter().fold(top, |array, field| array.as_struct().column(*field));
     if let Some(nulls) = column.null_counts.is_valid(zone).then(|| column.null_counts.value(zone)) {
         assert_eq!(nulls, values.logical_null_count() as u64, "nulls of {}", values.data_type());
     }

@@ -9,6 +9,7 @@ use arrow::datatypes::{DataType, Fields};
 
 use super::leaf::{is_text, leaf_array, leaf_ptype};
 use super::limits::{check_bytes, leaf_bytes};
+use super::narrow::{listed_item, matched_fields, stream_count};
 use super::nulls::null_array;
 use super::{nested, wrap};
 use crate::format::codec::{Decoded, PType};
@@ -66,8 +67,8 @@ pub(crate) fn add_types(streams: &dyn Streams, stream: usize, range: Range<usize
     Ok(())
 }
 
-/// Builds the rows of a column. `file` is its type in the file and `out` the wanted one: the same but for the flavour of strings and binaries, and
-/// for dictionaries and runs, which can be wanted or not.
+/// Builds the rows of a column. `file` is its type in the file and `out` the wanted one: the same but for the flavour of strings and binaries,
+/// for dictionaries and runs, which can be wanted or not, and for what is left out (see `narrow`).
 pub(crate) fn assemble(streams: &dyn Streams, file: &DataType, out: &DataType, ranges: &Ranges) -> Result<ArrayRef> {
     Assembler { streams, next: 0, rows: slots(ranges) }.node(file, out, ranges)
 }
@@ -92,7 +93,10 @@ impl Assembler<'_> {
             DataType::Dictionary(_, values) => wrap::dictionary(self.node(file, values, ranges)?, out, self.rows),
             DataType::RunEndEncoded(_, values) => wrap::runs(&self.node(file, values.data_type(), ranges)?, out),
             DataType::Null if file == out => Ok(Arc::new(NullArray::new(slots(ranges)))),
-            DataType::Struct(wanted) => self.structure(fields(file, wanted)?, wanted, ranges),
+            DataType::Struct(wanted) => match file {
+                DataType::Struct(fields) => self.structure(fields, wanted, ranges),
+                _ => Err(unlike(file, out)),
+            },
             DataType::Union(..) => nested::union(self, file, out, ranges),
             DataType::FixedSizeList(..) => nested::fixed_size_list(self, file, out, ranges),
             DataType::List(_) | DataType::LargeList(_) | DataType::ListView(_) | DataType::LargeListView(_) | DataType::Map(..) => {
@@ -125,8 +129,29 @@ impl Assembler<'_> {
 
     fn structure(&mut self, file: &Fields, out: &Fields, ranges: &Ranges) -> Result<ArrayRef> {
         let nulls = self.validity(ranges)?;
-        let children = file.iter().zip(out).map(|(file, out)| self.node(file.data_type(), out.data_type(), ranges)).collect::<Result<Vec<_>>>()?;
+        let mut children = Vec::with_capacity(out.len());
+        for (file, out) in file.iter().zip(matched_fields(file, out)?) {
+            match out {
+                Some(out) => children.push(self.node(file.data_type(), out.data_type(), ranges)?),
+                None => self.skip(file.data_type()),
+            }
+        }
         Ok(Arc::new(StructArray::try_new_with_length(out.clone(), children, nulls, slots(ranges))?))
+    }
+
+    /// The values of lists, which may be left out.
+    pub(super) fn items(&mut self, file: &DataType, out: &DataType, ranges: &Ranges) -> Result<ArrayRef> {
+        match listed_item(file, out) {
+            Some(out) => self.node(file, out, ranges),
+            None => {
+                self.skip(file);
+                Ok(Arc::new(NullArray::new(slots(ranges))))
+            }
+        }
+    }
+
+    fn skip(&mut self, data_type: &DataType) {
+        self.next += stream_count(data_type);
     }
 }
 
@@ -136,13 +161,6 @@ pub(super) fn stored(data_type: &DataType) -> &DataType {
         DataType::Dictionary(_, values) => stored(values),
         DataType::RunEndEncoded(_, values) => stored(values.data_type()),
         other => other,
-    }
-}
-
-fn fields<'a>(file: &'a DataType, wanted: &Fields) -> Result<&'a Fields> {
-    match file {
-        DataType::Struct(fields) if fields.len() == wanted.len() => Ok(fields),
-        other => Err(unlike(other, &DataType::Struct(wanted.clone()))),
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) fn list(assembler: &mut Assembler<'_>, file: &DataType, out: &DataTyp
     let nulls = assembler.validity(ranges)?;
     let stream = assembler.stream();
     let (lengths, child_ranges) = child_ranges(assembler, stream, ranges)?;
-    let child = assembler.node(file_item.data_type(), out_item.data_type(), &child_ranges)?;
+    let child = assembler.items(file_item.data_type(), out_item.data_type(), &child_ranges)?;
     match out {
         DataType::List(field) => Ok(Arc::new(GenericListArray::<i32>::try_new(Arc::clone(field), offsets(&lengths)?, child, nulls)?)),
         DataType::LargeList(field) => Ok(Arc::new(GenericListArray::<i64>::try_new(Arc::clone(field), offsets(&lengths)?, child, nulls)?)),
@@ -100,7 +100,7 @@ pub(super) fn fixed_size_list(assembler: &mut Assembler<'_>, file: &DataType, ou
     check_slots(slots(ranges).saturating_mul(width), assembler.rows)?;
     let nulls = assembler.validity(ranges)?;
     let child_ranges = ranges.iter().filter(|range| !range.is_empty()).map(|range| scaled(range, width)).collect::<Result<Vec<_>>>()?;
-    let child = assembler.node(file_item.data_type(), out_item.data_type(), &child_ranges)?;
+    let child = assembler.items(file_item.data_type(), out_item.data_type(), &child_ranges)?;
     Ok(Arc::new(FixedSizeListArray::try_new_with_length(Arc::clone(out_item), *size, child, nulls, slots(ranges))?))
 }
 

@@ -19,6 +19,9 @@ pub const SETTING_DICTIONARIES: u64 = 1;
 /// The `settings` bit that says that pages and CMBs carry a CRC32.
 pub const SETTING_CHECKSUMS: u64 = 1 << 32;
 
+/// The `settings` bit that says that there is a chunk with a bloom filter.
+pub const SETTING_BLOOM_FILTERS: u64 = 1 << 33;
+
 /// The version that this crate writes.
 pub const VERSION: (u16, u16) = (1, 0);
 

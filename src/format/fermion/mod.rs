@@ -1,5 +1,6 @@
 #![doc = include_str!("SPEC.md")]
 
+pub mod bloom;
 pub mod cit;
 pub mod cmb;
 pub mod footer;

@@ -87,6 +87,7 @@ impl Store {
             answer = match scan.step(answer)? {
                 Step::Fetch(fetches) => Answer::Fetched(self.fetch(&fetches)),
                 Step::Prune(zones) => Answer::Keep(keep(&zones)),
+                Step::Lookup(_) => unreachable!("there are no filters"),
                 Step::Select(mut morsel) => Answer::Select(select(morsel.as_mut())),
                 Step::Decode(mut morsel) => {
                     let mut rows = morsel.rows();

@@ -1,6 +1,6 @@
 //! Alkaid and Arrow IPC.
 
-mod drive;
+pub(crate) mod drive;
 mod golden;
 mod hostile;
 mod json;

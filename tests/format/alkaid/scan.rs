@@ -84,12 +84,12 @@ fn batches_are_pruned_by_the_zone_map() {
     let (file, batch) = with_text();
     let mut store = Store::new(&file);
     let meta = store.open(1 << 20).unwrap();
-    let prune = ScanRequest { prune_columns: vec![0, 1, 2, 3], ..request(&meta, &[1], 10_000) };
+    let prune = ScanRequest { prune_columns: [0, 1, 2, 3].map(Into::into).into(), ..request(&meta, &[1], 10_000) };
     let mut seen = 0;
     let read = store.scan(&meta, prune, |zones| {
         seen += 1;
         assert_eq!((zones.level, zones.row_counts.values().as_ref()), (Level::Stripe, [1000; 4].as_slice()));
-        let columns: Vec<usize> = zones.columns.iter().map(|column| column.column).collect();
+        let columns: Vec<usize> = zones.columns.iter().map(|column| column.column.column).collect();
         assert_eq!(columns, [0, 1, 2, 3]);
         assert_eq!(zones.columns[0].min.as_primitive::<Int32Type>().values(), &[0, 1000, 2000, 3000]);
         assert_eq!(zones.columns[0].max.as_primitive::<Int32Type>().values(), &[999, 1999, 2999, 3999]);
@@ -171,7 +171,7 @@ fn batches_come_in_the_order_that_is_asked_for() {
     let (file, batch) = with_text();
     let mut store = Store::new(&file);
     let meta = store.open(1 << 20).unwrap();
-    let mut scan = AlkaidScan::new(Arc::clone(&meta), ScanRequest { prune_columns: vec![0], ..request(&meta, &[0], 10_000) }).unwrap();
+    let mut scan = AlkaidScan::new(Arc::clone(&meta), ScanRequest { prune_columns: vec![0.into()], ..request(&meta, &[0], 10_000) }).unwrap();
     assert!(matches!(scan.step(Answer::Next).unwrap(), Step::Prune(_)));
     let mut answer = Answer::Visit(vec![3, 1]);
     let mut read = Vec::new();
@@ -188,14 +188,14 @@ fn batches_come_in_the_order_that_is_asked_for() {
                 Answer::Next
             }
             Step::Done => break,
-            Step::Prune(_) | Step::Select(_) => unreachable!(),
+            Step::Prune(_) | Step::Lookup(_) | Step::Select(_) => unreachable!(),
         };
     }
     let column = batch.project(&[0]).unwrap();
     assert!(read == [column.slice(3000, 1000), column.slice(1000, 1000)]);
     // Batches that there are not, and more than there are.
     for wrong in [vec![1000], vec![0; 1000]] {
-        let mut scan = AlkaidScan::new(Arc::clone(&meta), ScanRequest { prune_columns: vec![0], ..request(&meta, &[0], 10_000) }).unwrap();
+        let mut scan = AlkaidScan::new(Arc::clone(&meta), ScanRequest { prune_columns: vec![0.into()], ..request(&meta, &[0], 10_000) }).unwrap();
         scan.step(Answer::Next).unwrap();
         assert_eq!(scan.step(Answer::Visit(wrong)).unwrap_err().kind(), ErrorKind::InvalidArgument);
     }

@@ -14,6 +14,7 @@ use arrow::datatypes::{DataType, Field};
 use super::dictionaries::Dictionary;
 use super::meta::FileMeta;
 use crate::format::alkaid::array::{Encoding, Loaded, decode};
+use crate::format::alkaid::schema::Shape;
 use crate::format::array::{check_spelled, counted, same_family, spelled_bytes};
 use crate::format::error::{Error, Result};
 use crate::format::rows::Rows;
@@ -26,6 +27,8 @@ const PART_VALUES: usize = 64;
 pub(super) struct LoadedColumn {
     pub(super) meta: Arc<FileMeta>,
     pub(super) column: usize,
+    /// The shape of what was fetched of it, if that is not all.
+    pub(super) narrowed: Option<Arc<Shape>>,
     pub(super) out: DataType,
     pub(super) loaded: Loaded,
     pub(super) encoding: Encoding,
@@ -76,7 +79,11 @@ impl LoadedColumn {
         if let Some(array) = self.decoded.get() {
             return Ok(array);
         }
-        let array = decode(&self.loaded, self.encoding, self.meta.shape(self.column)?, &self.dictionaries)?;
+        let shape = match &self.narrowed {
+            Some(narrowed) => narrowed,
+            None => self.meta.shape(self.column)?,
+        };
+        let array = decode(&self.loaded, self.encoding, shape, &self.dictionaries)?;
         Ok(self.decoded.get_or_init(|| array))
     }
 

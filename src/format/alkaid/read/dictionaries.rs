@@ -9,6 +9,7 @@ use arrow::compute::concat;
 use super::meta::{FileMeta, Form};
 use crate::format::alkaid::array::{Dictionaries, Encoding, Loaded, decode};
 use crate::format::alkaid::batch::{BatchMeta, Kind};
+use crate::format::alkaid::schema::Shape;
 use crate::format::error::{Error, Result};
 use crate::format::scan::Section;
 
@@ -76,10 +77,10 @@ pub(super) struct Wanted {
     pub(super) inner: Vec<(i64, Key)>,
 }
 
-/// The dictionaries that a batch at `place` needs for a column, each after those that its values use.
-pub(super) fn wanted(meta: &FileMeta, column: usize, place: u64) -> Result<Vec<Wanted>> {
+/// The dictionaries that a batch at `place` needs for a column of this shape, each after those that its values use.
+pub(super) fn wanted(meta: &FileMeta, shape: &Shape, place: u64) -> Result<Vec<Wanted>> {
     let schema = meta.file_schema();
-    let ids = schema.dictionaries_of(meta.shape(column)?);
+    let ids = schema.dictionaries_of(shape);
     if ids.is_empty() {
         return Ok(Vec::new());
     }

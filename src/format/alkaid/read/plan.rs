@@ -7,7 +7,7 @@ use super::dictionaries::{Dictionary, Key, Wanted, wanted};
 use super::meta::FileMeta;
 use crate::format::alkaid::array::{Encoding, Loaded};
 use crate::format::alkaid::batch::{BatchMeta, Parts};
-use crate::format::alkaid::schema::Positions;
+use crate::format::alkaid::schema::{Positions, Shape};
 use crate::format::error::{Error, Result};
 use crate::format::requests::{Fetched, requests};
 use crate::format::scan::{Fetch, Section};
@@ -26,11 +26,30 @@ pub(super) struct BatchPlan {
     pub(super) requests: Vec<Range<u64>>,
 }
 
+/// A column to read.
+#[derive(Debug)]
+pub(super) struct WantedColumn {
+    /// Where it is in the scan.
+    pub(super) position: usize,
+    pub(super) column: usize,
+    /// The shape of the part of it that is read, if that is not all.
+    pub(super) narrowed: Option<Arc<Shape>>,
+}
+
+impl WantedColumn {
+    /// The shape of what is read of it.
+    pub(super) fn shape<'a>(&'a self, meta: &'a FileMeta) -> Result<&'a Shape> {
+        match &self.narrowed {
+            Some(narrowed) => Ok(narrowed),
+            None => meta.shape(self.column),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct ColumnPlan {
     /// Where it is in the scan.
     pub(super) position: usize,
-    pub(super) column: usize,
     pub(super) part: PartPlan,
     /// The dictionaries of the column and its children.
     pub(super) dictionaries: Vec<(i64, Key)>,
@@ -53,23 +72,26 @@ pub(super) struct PartPlan {
 }
 
 impl BatchPlan {
-    /// Plans to read columns of a batch, each with its position in the scan; `has` says which dictionaries are there.
-    pub(super) fn new(meta: &FileMeta, columns: &[(usize, usize)], batch: usize, has: impl Fn(&Key) -> bool) -> Result<Self> {
+    /// Plans to read columns of a batch; `has` says which dictionaries are there.
+    pub(super) fn new(meta: &FileMeta, columns: &[&WantedColumn], batch: usize, has: impl Fn(&Key) -> bool) -> Result<Self> {
         let of_batch = meta.batch(batch)?;
-        let parts = of_batch.parts(&meta.file_schema().positions, columns.iter().map(|(_, column)| *column));
+        let parts = of_batch.parts(&meta.file_schema().positions, columns.iter().map(|wanted| wanted.column));
         let parts = parts.map_err(|error| error.in_section(Section::Message).at(of_batch.body.start))?;
+        check_apart(columns, &parts)?;
         let mut plan = Self { batch, rows: of_batch.rows, columns: Vec::new(), dictionaries: Vec::new(), requests: Vec::new() };
-        for ((position, column), parts) in columns.iter().zip(parts) {
+        for (column, mut parts) in columns.iter().zip(parts) {
             let mut dictionaries = Vec::new();
-            for wanted in wanted(meta, *column, of_batch.body.start)? {
+            for wanted in wanted(meta, column.shape(meta)?, of_batch.body.start)? {
                 dictionaries.push((wanted.id, wanted.key.clone()));
                 if !has(&wanted.key) && plan.dictionaries.iter().all(|planned| planned.wanted.key != wanted.key) {
                     plan.dictionaries.push(DictionaryPlan::new(meta, wanted)?);
                 }
             }
-            plan.columns.push(ColumnPlan { position: *position, column: *column, part: PartPlan::new(meta, of_batch, parts), dictionaries });
+            if let Some(narrowed) = &column.narrowed {
+                parts = parts.narrowed(meta.shape(column.column)?, narrowed, of_batch.old_bitmaps)?;
+            }
+            plan.columns.push(ColumnPlan { position: column.position, part: PartPlan::new(meta, of_batch, parts), dictionaries });
         }
-        check_apart(&plan.columns)?;
         Ok(plan.after(&Fetched::default()))
     }
 
@@ -135,13 +157,13 @@ impl PartPlan {
 }
 
 /// Columns lie one behind the other.
-fn check_apart(columns: &[ColumnPlan]) -> Result<()> {
-    let span = |column: &ColumnPlan| {
-        let mut buffers = column.part.parts.buffers.iter().filter(|range| !range.is_empty());
-        let first = buffers.next()?;
-        Some((column.column, first.start, buffers.next_back().unwrap_or(first).end))
+fn check_apart(columns: &[&WantedColumn], parts: &[Parts]) -> Result<()> {
+    let span = |(wanted, parts): (&&WantedColumn, &Parts)| {
+        let mut buffers = parts.buffers.iter().filter(|range| !range.is_empty());
+        let first = buffers.next()?.clone();
+        Some((wanted.column, first.start, buffers.next_back().map_or(first.end, |last| last.end)))
     };
-    let mut spans: Vec<_> = columns.iter().filter_map(span).collect();
+    let mut spans: Vec<_> = columns.iter().zip(parts).filter_map(span).collect();
     spans.sort_unstable();
     spans.dedup();
     match spans.iter().zip(spans.iter().skip(1)).find(|((_, _, end), (_, start, _))| start < end) {

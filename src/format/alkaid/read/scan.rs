@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::BooleanArray;
+use arrow::datatypes::DataType;
 use bytes::Bytes;
 
 use super::column::{LoadedColumn, is_readable};
@@ -12,7 +13,7 @@ use super::dictionaries::{Dictionary, Key};
 use super::messages::LoadMessages;
 use super::meta::FileMeta;
 use super::morsel::BatchMorsel;
-use super::plan::{BatchPlan, ColumnPlan};
+use super::plan::{BatchPlan, ColumnPlan, WantedColumn};
 use super::summary::batch_zones;
 use crate::format::error::{Error, Result};
 use crate::format::patience::Patience;
@@ -27,6 +28,7 @@ use crate::format::scan::{Answer, Load, Loading, Scan, ScanRequest, Step};
 pub struct AlkaidScan {
     meta: Arc<FileMeta>,
     request: ScanRequest,
+    wanted: Vec<WantedColumn>,
     batches: VecDeque<usize>,
     /// Dictionaries of the last batch, which are most likely those of the next.
     dictionaries: HashMap<Key, Arc<Dictionary>>,
@@ -51,15 +53,10 @@ impl AlkaidScan {
     /// Plans a scan.
     pub fn new(meta: Arc<FileMeta>, request: ScanRequest) -> Result<Self> {
         request.validate()?;
-        for (column, out) in request.columns.iter().zip(request.schema.fields()) {
-            let field = meta.field(*column)?;
-            if !is_readable(field.data_type(), out.data_type()) {
-                let message = format!("a column of {} cannot be read as {}; cast it after reading", field.data_type(), out.data_type());
-                return Err(Error::invalid_argument(message).in_column(field.name()));
-            }
-        }
+        let columns = request.columns.iter().zip(request.schema.fields()).enumerate();
+        let wanted = columns.map(|(position, (column, out))| wanted_column(&meta, position, *column, out.data_type())).collect::<Result<_>>()?;
         let batches = meta.parts(request.range.as_ref()).into_iter().map(|(index, _)| index).collect();
-        Ok(Self { meta, request, batches, dictionaries: HashMap::new(), patience: Patience::default(), state: State::Begin })
+        Ok(Self { meta, request, wanted, batches, dictionaries: HashMap::new(), patience: Patience::default(), state: State::Begin })
     }
 
     fn next(&mut self, state: State, answer: Answer) -> Result<Step> {
@@ -108,7 +105,7 @@ impl AlkaidScan {
             return self.next_batch();
         }
         let schema = self.meta.file_schema();
-        let shapes = self.request.columns.iter().map(|column| self.meta.shape(*column)).collect::<Result<Vec<_>>>()?;
+        let shapes = self.wanted.iter().map(|wanted| wanted.shape(&self.meta)).collect::<Result<Vec<_>>>()?;
         let dictionaries = !self.batches.is_empty() && shapes.into_iter().any(|shape| !schema.dictionaries_of(shape).is_empty());
         let load = self.meta.load_messages(self.batches.make_contiguous(), dictionaries);
         self.load_messages(load, Vec::new())
@@ -154,7 +151,7 @@ impl AlkaidScan {
 
     /// Plans to read the columns at some positions.
     fn plan(&self, batch: usize, is_wanted: impl Fn(usize) -> bool) -> Result<BatchPlan> {
-        let columns: Vec<_> = self.request.columns.iter().copied().enumerate().filter(|(position, _)| is_wanted(*position)).collect();
+        let columns: Vec<_> = self.wanted.iter().filter(|wanted| is_wanted(wanted.position)).collect();
         BatchPlan::new(&self.meta, &columns, batch, |key| self.dictionaries.contains_key(key))
     }
 
@@ -215,17 +212,22 @@ impl AlkaidScan {
     fn columns(&self, plan: &BatchPlan, fetched: &Fetched) -> Result<Vec<Option<LoadedColumn>>> {
         let mut columns: Vec<_> = self.request.columns.iter().map(|_| None).collect();
         for plan in &plan.columns {
-            let (Some(column), Some(field)) = (columns.get_mut(plan.position), self.request.schema.fields().get(plan.position)) else { continue };
-            *column = Some(self.column(plan, field.data_type().clone(), fetched)?);
+            let Some(((column, wanted), field)) =
+                columns.get_mut(plan.position).zip(self.wanted.get(plan.position)).zip(self.request.schema.fields().get(plan.position))
+            else {
+                continue;
+            };
+            *column = Some(self.column(plan, wanted, field.data_type().clone(), fetched)?);
         }
         Ok(columns)
     }
 
-    fn column(&self, plan: &ColumnPlan, out: arrow::datatypes::DataType, fetched: &Fetched) -> Result<LoadedColumn> {
+    fn column(&self, plan: &ColumnPlan, wanted: &WantedColumn, out: DataType, fetched: &Fetched) -> Result<LoadedColumn> {
         let dictionary = |(id, key): &(i64, Key)| Some((*id, Arc::clone(self.dictionaries.get(key)?)));
         Ok(LoadedColumn {
             meta: Arc::clone(&self.meta),
-            column: plan.column,
+            column: wanted.column,
+            narrowed: wanted.narrowed.clone(),
             out,
             loaded: plan.part.load(fetched)?,
             encoding: plan.part.encoding,
@@ -238,6 +240,18 @@ impl AlkaidScan {
     fn morsel(&self, columns: Vec<Option<LoadedColumn>>, ranges: VecDeque<Range<usize>>) -> BatchMorsel {
         BatchMorsel { schema: Arc::clone(&self.request.schema), columns, ranges, batch_rows: self.request.batch_rows }
     }
+}
+
+fn wanted_column(meta: &FileMeta, position: usize, column: usize, out: &DataType) -> Result<WantedColumn> {
+    let field = meta.field(column)?;
+    let narrowed = meta.shape(column)?.narrowed(out).map_err(|error| error.in_column(field.name()))?.map(Arc::new);
+    let wanted = WantedColumn { position, column, narrowed };
+    let data_type = &wanted.shape(meta)?.data_type;
+    if !is_readable(data_type, out) {
+        let message = format!("a column of {} cannot be read as {out}; cast it after reading", field.data_type());
+        return Err(Error::invalid_argument(message).in_column(field.name()));
+    }
+    Ok(wanted)
 }
 
 impl Scan for AlkaidScan {

@@ -7,16 +7,17 @@ use arrow::datatypes::DataType;
 use super::meta::FileMeta;
 use crate::format::alkaid::zones::{Side, Zone, bound_array, leaf_type};
 use crate::format::error::Result;
-use crate::format::scan::{ColumnSummary, Level, ZoneColumn, Zones};
+use crate::format::scan::{ColumnSummary, FieldPath, Level, ZoneColumn, Zones};
 
 /// One zone per batch.
-pub(super) fn batch_zones(meta: &FileMeta, columns: &[usize], batches: &[usize]) -> Result<Zones> {
+pub(super) fn batch_zones(meta: &FileMeta, columns: &[FieldPath], batches: &[usize]) -> Result<Zones> {
     let rows = batches.iter().filter_map(|batch| meta.spans().get(*batch)).map(|span| span.rows);
     let mut zones = Zones { level: Level::Stripe, row_counts: UInt64Array::from_iter_values(rows), columns: Vec::new() };
-    for column in columns {
-        let field = meta.field(*column)?;
+    // Nothing is recorded of fields within structs.
+    for path in columns.iter().filter(|path| path.fields.is_empty()) {
+        let field = meta.field(path.column)?;
         if leaf_type(field.data_type()).is_some() {
-            let known = known_zones(meta, *column, field.data_type(), batches).and_then(|known| zone_column(*column, field.data_type(), &known));
+            let known = known_zones(meta, path.column, field.data_type(), batches).and_then(|known| zone_column(path, field.data_type(), &known));
             zones.columns.push(known.map_err(|error| error.in_column(field.name()))?);
         }
     }
@@ -42,10 +43,10 @@ fn null_count(meta: &FileMeta, column: usize, data_type: &DataType, batch: usize
     }
 }
 
-fn zone_column(column: usize, data_type: &DataType, zones: &[Zone]) -> Result<ZoneColumn> {
+fn zone_column(path: &FieldPath, data_type: &DataType, zones: &[Zone]) -> Result<ZoneColumn> {
     let bounds = |side: Side| bound_array(data_type, zones.iter().map(|zone| side.of(zone)));
     let null_counts = zones.iter().map(|zone| zone.null_count.map(u64::from)).collect();
-    Ok(ZoneColumn { column, min: bounds(Side::Min)?, max: bounds(Side::Max)?, null_counts })
+    Ok(ZoneColumn { column: path.clone(), min: bounds(Side::Min)?, max: bounds(Side::Max)?, null_counts })
 }
 
 /// What is known about a column over the whole file.

@@ -1,5 +1,6 @@
 //! The schema: Arrow's fields, and beside them what those do not say.
 
+mod narrow;
 mod read;
 mod shape;
 mod types;

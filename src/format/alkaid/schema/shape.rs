@@ -46,10 +46,15 @@ impl Counts {
 impl Shape {
     /// Of the field and all below it.
     pub(crate) fn counts(&self) -> Counts {
+        self.children.iter().map(Self::counts).fold(self.own_counts(), Counts::plus)
+    }
+
+    /// Of the field alone.
+    pub(super) fn own_counts(&self) -> Counts {
         use DataType::{
             Binary, BinaryView, FixedSizeList, LargeBinary, LargeListView, LargeUtf8, ListView, RunEndEncoded, Struct, Union, Utf8, Utf8View,
         };
-        let own = match &self.data_type {
+        match &self.data_type {
             DataType::Null => Counts::of(1, 0),
             RunEndEncoded(..) => Counts { old_bitmaps: 1, ..Counts::of(1, 0) },
             FixedSizeList(..) | Struct(_) => Counts::of(1, 1),
@@ -58,8 +63,7 @@ impl Shape {
             Union(_, UnionMode::Sparse) => Counts { old_bitmaps: 1, ..Counts::of(1, 1) },
             Union(_, UnionMode::Dense) => Counts { old_bitmaps: 1, ..Counts::of(1, 2) },
             _ => Counts::of(1, 2),
-        };
-        self.children.iter().map(Self::counts).fold(own, Counts::plus)
+        }
     }
 
     /// The dictionaries of the field and all below it, in their order.

@@ -8,6 +8,7 @@ use super::wire::{
 };
 use super::{Chunk, ChunkPage, Pages, StreamType};
 use crate::format::error::{Error, Result};
+use crate::format::fermion::bloom::BloomDesc;
 use crate::format::fermion::schema::streams;
 use crate::format::fermion::stats::{Bounds, ZoneStats};
 use crate::format::wire::{ceil8, pad8};
@@ -45,9 +46,26 @@ impl CmbBuilder {
         Ok(())
     }
 
+    /// Adds the filter of a stream's last chunk, which is behind all chunks of its stripe.
+    pub fn set_filter(&mut self, stream: usize, filter: BloomDesc) -> Result<()> {
+        let last = self.chunks.len().checked_sub(self.streams.len()).and_then(|first| self.chunks.get_mut(first + stream));
+        match last {
+            Some(Chunk::Pages(pages)) if self.streams.get(stream) == Some(&StreamType::Data) => {
+                pages.filter = Some(filter);
+                Ok(())
+            }
+            _ => Err(Error::invalid_argument("only a chunk of DATA with values has a bloom filter")),
+        }
+    }
+
     /// Whether the pages of a chunk share a dictionary.
     pub fn has_dictionary(&self) -> bool {
         self.chunks.iter().any(|chunk| matches!(chunk, Chunk::Pages(pages) if !pages.dictionary.is_empty()))
+    }
+
+    /// Whether a chunk has a bloom filter.
+    pub fn has_filter(&self) -> bool {
+        self.chunks.iter().any(|chunk| matches!(chunk, Chunk::Pages(pages) if pages.filter.is_some()))
     }
 
     /// The bytes of the CMB, a multiple of 8; none if the column is null in every row.
@@ -192,9 +210,9 @@ impl Payload {
                 flags |= ZoneStats::PAGE_EXT;
             }
         }
-        let bounds_offset = match &pages.bounds {
-            Some(bounds) => self.push_bounds(bounds)?,
-            None => 0,
+        let bounds_offset = match (&pages.bounds, &pages.filter) {
+            (None, None) => 0,
+            (bounds, filter) => self.push_bounds(bounds.as_ref(), filter.as_ref())?,
         };
         Ok(FullChunkDesc {
             offset: pages.offset.into(),
@@ -228,17 +246,27 @@ impl Payload {
         has_ext
     }
 
-    fn push_bounds(&mut self, bounds: &Bounds) -> Result<u32> {
+    /// Bounds that are not known have no bytes.
+    fn push_bounds(&mut self, bounds: Option<&Bounds>, filter: Option<&BloomDesc>) -> Result<u32> {
+        let bloom_offset = match filter {
+            Some(filter) => {
+                let position = self.pool_position()?;
+                self.pool.extend_from_slice(filter.as_bytes());
+                position
+            }
+            None => 0,
+        };
         let position = self.pool_position()?;
+        let (min, max) = bounds.map_or((&[][..], &[][..]), |bounds| (&bounds.min, &bounds.max));
         let header = BoundsHeader {
-            min_length: u32_of(bounds.min.len())?.into(),
-            max_length: u32_of(bounds.max.len())?.into(),
-            flags: bounds.flags().into(),
-            reserved: 0.into(),
+            min_length: u32_of(min.len())?.into(),
+            max_length: u32_of(max.len())?.into(),
+            flags: bounds.map_or(0, Bounds::flags).into(),
+            bloom_offset: bloom_offset.into(),
         };
         self.pool.extend_from_slice(header.as_bytes());
-        self.pool.extend_from_slice(&bounds.min);
-        self.pool.extend_from_slice(&bounds.max);
+        self.pool.extend_from_slice(min);
+        self.pool.extend_from_slice(max);
         self.pool.resize(ceil8(self.pool.len()), 0);
         Ok(position)
     }

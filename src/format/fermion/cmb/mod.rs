@@ -8,6 +8,7 @@ pub use build::CmbBuilder;
 pub use read::{Cmb, CmbExpect};
 pub use wire::DescType;
 
+use super::bloom::BloomDesc;
 pub use super::schema::StreamType;
 use super::stats::{Bounds, ZoneStats};
 
@@ -38,6 +39,8 @@ pub struct Pages {
     pub pages: Vec<ChunkPage>,
     /// Exact or long bounds, where stored.
     pub bounds: Option<Bounds>,
+    /// The bloom filter of the values, if there is one.
+    pub filter: Option<BloomDesc>,
 }
 
 /// A page as the metadata knows it.

@@ -12,6 +12,7 @@ use super::wire::{
 use super::{Chunk, ChunkPage, Pages, StreamType};
 use crate::format::codec::DICTIONARY_PAGES_MAX;
 use crate::format::error::{Error, Result};
+use crate::format::fermion::bloom::BloomDesc;
 use crate::format::fermion::schema::Stream;
 use crate::format::fermion::stats::{BOUND_LENGTH_MAX, Bounds, ZoneStats};
 use crate::format::fermion::stripes::Stripe;
@@ -159,6 +160,7 @@ impl Cmb {
                 let is_data = desc.stream.stream_type == StreamType::Data;
                 self.read_pages(desc, place, full.offset.get(), full.length.get(), |pages| {
                     self.read_full(full, slots, pages)?;
+                    pages.filter.iter().try_for_each(|filter| filter.check(&(place.offset..place.end())))?;
                     if full.flags.get() & ZoneStats::DICTIONARY != 0 { take_dictionary(pages, is_data) } else { Ok(()) }
                 })
             }
@@ -180,7 +182,8 @@ impl Cmb {
             LENGTH_ALL_NULL if desc.stream.stream_type == StreamType::Validity => Ok(Chunk::AllNull),
             _ => {
                 self.check_place(place, offset, length)?;
-                let mut pages = Pages { offset, length, stats: ZoneStats::UNKNOWN, dictionary: Vec::new(), pages: Vec::new(), bounds: None };
+                let mut pages =
+                    Pages { offset, length, stats: ZoneStats::UNKNOWN, dictionary: Vec::new(), pages: Vec::new(), bounds: None, filter: None };
                 fill(&mut pages)?;
                 Ok(Chunk::Pages(pages))
             }
@@ -215,7 +218,7 @@ impl Cmb {
             vec![ChunkPage { size: pages.length, rows: rows.transpose()?, stats: pages.stats }]
         };
         if full.bounds_offset.get() != 0 {
-            pages.bounds = Some(self.read_bounds(full.bounds_offset.get())?);
+            (pages.bounds, pages.filter) = self.read_bounds(full.bounds_offset.get())?;
         }
         Ok(())
     }
@@ -253,7 +256,7 @@ impl Cmb {
         }
     }
 
-    fn read_bounds(&self, offset: u32) -> Result<Bounds> {
+    fn read_bounds(&self, offset: u32) -> Result<(Option<Bounds>, Option<BloomDesc>)> {
         let start = payload_place(offset)?;
         let header: &BoundsHeader = wire::read(&self.bytes, start, "bounds")?;
         let (min_length, max_length) = (header.min_length.get() as usize, header.max_length.get() as usize);
@@ -264,7 +267,13 @@ impl Cmb {
         let max_start = min_start.saturating_add(min_length);
         let min = self.bytes.slice_ref(wire::slice(&self.bytes, min_start, min_length, "a lower bound")?);
         let max = self.bytes.slice_ref(wire::slice(&self.bytes, max_start, max_length, "an upper bound")?);
-        Ok(Bounds::from_parts(min, max, header.flags.get()))
+        let filter = match header.bloom_offset.get() {
+            0 => None,
+            offset => Some(*wire::read::<BloomDesc>(&self.bytes, payload_place(offset)?, "the place of a bloom filter")?),
+        };
+        let bounds = Bounds::from_parts(min, max, header.flags.get());
+        let says_something = bounds.known_min().is_some() || bounds.known_max().is_some();
+        Ok((says_something.then_some(bounds), filter))
     }
 }
 

@@ -25,7 +25,15 @@ fn page(size: u32, rows: u32, min: i64, max: i64, null_count: u32) -> ChunkPage 
 }
 
 fn simple(stripe: u64, length: u32) -> Chunk {
-    Chunk::Pages(Pages { offset: 8 + stripe * 10_000, length, stats: ZoneStats::UNKNOWN, dictionary: Vec::new(), pages: Vec::new(), bounds: None })
+    Chunk::Pages(Pages {
+        offset: 8 + stripe * 10_000,
+        length,
+        stats: ZoneStats::UNKNOWN,
+        dictionary: Vec::new(),
+        pages: Vec::new(),
+        bounds: None,
+        filter: None,
+    })
 }
 
 fn full(stripe: u64, pages: Vec<ChunkPage>, bounds: Option<Bounds>) -> Chunk {
@@ -37,7 +45,7 @@ fn full(stripe: u64, pages: Vec<ChunkPage>, bounds: Option<Bounds>) -> Chunk {
         stats = if rows == 0 { page.stats } else { stats.merge(rows, &page.stats, page_rows) };
         rows += page_rows;
     }
-    Chunk::Pages(Pages { offset: 208 + stripe * 10_000, length, stats, dictionary: Vec::new(), pages, bounds })
+    Chunk::Pages(Pages { offset: 208 + stripe * 10_000, length, stats, dictionary: Vec::new(), pages, bounds, filter: None })
 }
 
 fn bounds() -> Bounds {
@@ -265,7 +273,8 @@ fn chunks_that_cannot_be_written_are_refused() {
     assert_eq!(builder.streams(), [StreamType::Validity, StreamType::Data]);
     let mut unknown_rows = page(64, 0, 0, 0, 0);
     unknown_rows.rows = None;
-    let two_pages = Pages { offset: 8, length: 128, stats: ZoneStats::UNKNOWN, dictionary: Vec::new(), pages: vec![unknown_rows; 2], bounds: None };
+    let two_pages =
+        Pages { offset: 8, length: 128, stats: ZoneStats::UNKNOWN, dictionary: Vec::new(), pages: vec![unknown_rows; 2], bounds: None, filter: None };
     for chunks in [
         vec![Chunk::Default],
         vec![Chunk::Default, Chunk::AllNull],

@@ -104,7 +104,7 @@ pub(super) struct BoundsHeader {
     pub(super) min_length: U32,
     pub(super) max_length: U32,
     pub(super) flags: U32,
-    pub(super) reserved: U32,
+    pub(super) bloom_offset: U32,
 }
 
 const _: () = assert!(size_of::<CmbHeader>() == 8);

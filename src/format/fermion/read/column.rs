@@ -42,6 +42,7 @@ pub(super) struct LoadedColumn {
 enum LoadedStream {
     Default,
     AllNull,
+    LeftOut,
     Pages(LoadedPages),
 }
 
@@ -179,8 +180,11 @@ impl LoadedColumn {
     }
 
     fn stream(&self, stream: usize) -> Result<&LoadedStream> {
-        let found = self.streams.as_ref().and_then(|streams| streams.get(stream));
-        found.ok_or_else(|| Error::invalid_file(format!("stream {stream} is missing")))
+        match self.streams.as_ref().and_then(|streams| streams.get(stream)) {
+            Some(LoadedStream::LeftOut) => Err(Error::invalid_argument(format!("stream {stream} was left out"))),
+            Some(stream) => Ok(stream),
+            None => Err(Error::invalid_file(format!("stream {stream} is missing"))),
+        }
     }
 
     fn expect(&self, ptype: PType, text: bool, extra: u32) -> Expect {
@@ -307,6 +311,7 @@ fn load_stream(plan: StreamPlan, fetched: &Fetched) -> Result<LoadedStream> {
     match plan {
         StreamPlan::Default => Ok(LoadedStream::Default),
         StreamPlan::AllNull => Ok(LoadedStream::AllNull),
+        StreamPlan::LeftOut => Ok(LoadedStream::LeftOut),
         StreamPlan::Chunk(range) => Ok(LoadedStream::Pages(LoadedPages::new(None, walk_pages(fetched.get(&range)?, range.start)?))),
         StreamPlan::Pages { dictionary, pages } => {
             let load = |plan: PagePlan| {
@@ -346,7 +351,7 @@ fn walk_pages(chunk: Bytes, offset: u64) -> Result<Vec<LoadedPage>> {
 impl Streams for LoadedColumn {
     fn validity(&self, stream: usize, ranges: &Ranges) -> Result<Option<NullBuffer>> {
         match self.stream(stream)? {
-            LoadedStream::Default => Ok(None),
+            LoadedStream::Default | LoadedStream::LeftOut => Ok(None),
             LoadedStream::AllNull => Ok(Some(NullBuffer::new_null(slots(ranges)))),
             LoadedStream::Pages(pages) => match pages.decode(&self.expect(PType::Bool, false, 0), ranges)? {
                 Decoded::Bool(bits) => Ok(Some(NullBuffer::new(bits)).filter(|nulls| nulls.null_count() > 0)),
@@ -365,7 +370,7 @@ impl Streams for LoadedColumn {
     fn data(&self, stream: usize, ptype: PType, text: bool, ranges: &Ranges) -> Result<Option<Decoded>> {
         match self.stream(stream)? {
             LoadedStream::Pages(pages) => pages.decode(&self.expect(ptype, text, 0), ranges).map(Some),
-            LoadedStream::Default | LoadedStream::AllNull => Ok(None),
+            LoadedStream::Default | LoadedStream::AllNull | LoadedStream::LeftOut => Ok(None),
         }
     }
 

@@ -192,7 +192,7 @@ impl FileMeta {
         }
     }
 
-    fn name_column(&self, error: Error, column: usize) -> Error {
+    pub(super) fn name_column(&self, error: Error, column: usize) -> Error {
         match self.schema.name(column) {
             Some(name) => error.in_column(name),
             None => error,

@@ -4,6 +4,7 @@ mod column;
 mod columns;
 mod dictionary;
 mod file;
+mod lookup;
 mod meta;
 mod morsel;
 mod open;

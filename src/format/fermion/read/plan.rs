@@ -5,7 +5,7 @@ use std::ops::Range;
 use arrow::datatypes::{DataType, UnionMode};
 
 use super::meta::{ColumnMeta, FileMeta};
-use crate::format::array::Ranges;
+use crate::format::array::{Ranges, wanted_streams};
 use crate::format::error::{Error, Result};
 use crate::format::fermion::cmb::{Chunk, Cmb, Pages};
 use crate::format::requests::{Fetched, requests};
@@ -39,6 +39,29 @@ pub(super) enum StreamPlan {
     Pages { dictionary: Vec<Range<u64>>, pages: Vec<PagePlan> },
     /// A chunk whose pages are found by their own headers.
     Chunk(Range<u64>),
+    /// Of a part of the column that is left out.
+    LeftOut,
+}
+
+/// A column to read.
+#[derive(Debug)]
+pub(super) struct WantedColumn {
+    column: usize,
+    /// Of each stream, whether it is needed, if not all are.
+    streams: Option<Vec<bool>>,
+    /// Which pages are needed is not known from the rows.
+    counted: bool,
+}
+
+impl WantedColumn {
+    /// A column of the file's type `file` that is read as `out`.
+    pub(super) fn new(column: usize, file: &DataType, out: &DataType) -> Result<Self> {
+        Ok(Self { column, streams: wanted_streams(file, out)?, counted: has_dense_union(file) })
+    }
+
+    fn wants(&self, stream: usize) -> bool {
+        self.streams.as_ref().is_none_or(|streams| streams.get(stream) == Some(&true))
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -52,8 +75,8 @@ pub(super) struct PagePlan {
 
 impl StripePlan {
     /// Plans to read `rows` of the columns. Their metadata must be loaded.
-    pub(super) fn new(meta: &FileMeta, columns: &[usize], stripe: usize, rows: &Ranges) -> Result<Self> {
-        let plans = columns.iter().map(|column| plan_column(meta, *column, stripe, rows)).collect::<Result<Vec<_>>>()?;
+    pub(super) fn new(meta: &FileMeta, columns: &[WantedColumn], stripe: usize, rows: &Ranges) -> Result<Self> {
+        let plans = columns.iter().map(|column| plan_column(meta, column, stripe, rows)).collect::<Result<Vec<_>>>()?;
         let requests = requests(plans.iter().flat_map(ColumnPlan::ranges).collect());
         Ok(Self { columns: plans, requests })
     }
@@ -82,14 +105,17 @@ impl StripePlan {
     }
 }
 
-fn plan_column(meta: &FileMeta, column: usize, stripe: usize, rows: &Ranges) -> Result<ColumnPlan> {
-    match meta.column(column)? {
+fn plan_column(meta: &FileMeta, wanted: &WantedColumn, stripe: usize, rows: &Ranges) -> Result<ColumnPlan> {
+    match meta.column(wanted.column)? {
         None => Err(Error::invalid_argument("the metadata of a column is not loaded").in_section(Section::ColumnMetadata)),
         Some(ColumnMeta::AllNull) => Ok(ColumnPlan::Null),
         Some(ColumnMeta::Cmb(cmb)) => {
-            let counted = has_dense_union(meta.field(column)?.data_type());
-            let streams = (0..cmb.streams().len()).map(|stream| plan_stream(&cmb, stream, stripe, rows, counted)).collect::<Result<_>>();
-            streams.map(ColumnPlan::Streams).map_err(|error| meta.in_cmb(error, column))
+            let plan = |stream| match wanted.wants(stream) {
+                true => plan_stream(&cmb, stream, stripe, rows, wanted.counted),
+                false => Ok(StreamPlan::LeftOut),
+            };
+            let streams = (0..cmb.streams().len()).map(plan).collect::<Result<_>>();
+            streams.map(ColumnPlan::Streams).map_err(|error| meta.in_cmb(error, wanted.column))
         }
     }
 }
@@ -167,7 +193,7 @@ impl ColumnPlan {
 impl StreamPlan {
     fn ranges(&self) -> Vec<Range<u64>> {
         match self {
-            Self::Default | Self::AllNull => Vec::new(),
+            Self::Default | Self::AllNull | Self::LeftOut => Vec::new(),
             Self::Pages { dictionary, pages } => dictionary.iter().chain(pages.iter().map(|page| &page.range)).cloned().collect(),
             Self::Chunk(range) => vec![range.clone()],
         }
@@ -184,7 +210,7 @@ mod tests {
     fn only_pages_with_wanted_rows_are_read() {
         let page = |rows| ChunkPage { size: 8, rows: Some(rows), stats: ZoneStats::UNKNOWN };
         let (stats, pages) = (ZoneStats::UNKNOWN, vec![page(10), page(10), page(5)]);
-        let mut pages = Pages { offset: 80, length: 24, stats, dictionary: Vec::new(), pages, bounds: None };
+        let mut pages = Pages { offset: 80, length: 24, stats, dictionary: Vec::new(), pages, bounds: None, filter: None };
         let check = |scale: Option<usize>, rows: &Ranges, expected: &[usize]| {
             let firsts: Vec<usize> = wanted_pages(&pages, 80, scale, rows).iter().map(|page| page.first).collect();
             assert_eq!(firsts, expected, "{scale:?} {rows:?}");

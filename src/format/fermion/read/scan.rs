@@ -4,34 +4,37 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::BooleanArray;
+use arrow::array::{ArrayRef, BooleanArray};
 use arrow::datatypes::FieldRef;
 use bytes::Bytes;
 
 use super::column::LoadedColumn;
 use super::columns::LoadColumns;
+use super::lookup::Lookup;
 use super::meta::FileMeta;
 use super::morsel::StripeMorsel;
 use super::parts::Part;
-use super::plan::StripePlan;
+use super::plan::{StripePlan, WantedColumn};
 use super::zones::{page_zones, stripe_zones};
 use crate::format::array::Ranges;
 use crate::format::error::{Error, Result};
 use crate::format::patience::Patience;
 use crate::format::requests::Fetched;
 use crate::format::rows::Rows;
-use crate::format::scan::{Answer, Load, Loading, Scan, ScanRequest, Step};
+use crate::format::scan::{Answer, Load, Loading, Lookups, Scan, ScanRequest, Step};
 
 /// A scan of a Fermion file. Its steps are: [`Step::Fetch`] the metadata of the columns that is not loaded, [`Step::Prune`] the stripes, and for
-/// each stripe [`Step::Prune`] its pages, [`Step::Fetch`] the columns to select by and [`Step::Select`] rows, if that is worth it, [`Step::Fetch`] what is
+/// each stripe [`Step::Lookup`] and [`Step::Fetch`] its filters, if it has any, [`Step::Prune`] its pages, [`Step::Fetch`] the columns to select by and [`Step::Select`] rows, if that is worth it, [`Step::Fetch`] what is
 /// left, [`Step::Decode`].
 #[derive(Debug)]
 pub struct FermionScan {
     meta: Arc<FileMeta>,
     request: ScanRequest,
     fields: Vec<FieldRef>,
+    wanted: Vec<WantedColumn>,
     parts: VecDeque<Part>,
     patience: Patience,
+    lookups: Lookups,
     state: State,
 }
 
@@ -41,6 +44,8 @@ enum State {
     LoadColumns(LoadColumns),
     PruneStripes,
     NextStripe,
+    AskValues { lookup: Lookup, part: Part },
+    FetchFilters { lookup: Lookup, part: Part },
     PrunePages { stripe: usize, ranges: Vec<Range<usize>> },
     FetchSelecting { plan: StripePlan, stripe: usize, ranges: Vec<Range<usize>> },
     SelectRows { fetched: Fetched, stripe: usize, ranges: Vec<Range<usize>> },
@@ -52,13 +57,15 @@ impl FermionScan {
     /// Plans a scan.
     pub fn new(meta: Arc<FileMeta>, request: ScanRequest) -> Result<Self> {
         request.validate()?;
-        let fields = request.columns.iter().map(|column| meta.field(*column)).collect::<Result<_>>()?;
+        let fields: Vec<FieldRef> = request.columns.iter().map(|column| meta.field(*column)).collect::<Result<_>>()?;
+        let columns = request.columns.iter().zip(&fields).zip(request.schema.fields());
+        let wanted = columns.map(|((column, field), out)| {
+            WantedColumn::new(*column, field.data_type(), out.data_type()).map_err(|error| error.in_column(field.name()))
+        });
+        let wanted = wanted.collect::<Result<_>>()?;
         let parts = meta.parts(request.range.as_ref()).into();
-        let mut columns = [request.columns.as_slice(), request.prune_columns.as_slice()].concat();
-        columns.sort_unstable();
-        columns.dedup();
-        let state = State::LoadColumns(meta.load_columns(&columns));
-        Ok(Self { meta, request, fields, parts, patience: Patience::default(), state })
+        let state = State::LoadColumns(meta.load_columns(&request.used_columns()));
+        Ok(Self { meta, request, fields, wanted, parts, patience: Patience::default(), lookups: Lookups::default(), state })
     }
 
     fn next(&mut self, state: State, answer: Answer) -> Result<Step> {
@@ -68,6 +75,8 @@ impl FermionScan {
             (State::PruneStripes, Answer::Keep(keep)) => self.keep_stripes(&keep),
             (State::PruneStripes, Answer::Visit(indices)) => self.visit_stripes(&indices),
             (State::NextStripe, Answer::Next) => self.next_stripe(),
+            (State::AskValues { lookup, part }, Answer::Lookup(values)) => self.look_up(lookup, part, &values),
+            (State::FetchFilters { lookup, part }, Answer::Fetched(bytes)) => self.looked_up(lookup, part, bytes),
             (State::PrunePages { stripe, ranges }, Answer::Keep(keep)) => self.keep_pages(stripe, ranges, &keep),
             (State::FetchSelecting { plan, stripe, ranges }, Answer::Fetched(bytes)) => self.select(plan, stripe, ranges, bytes),
             (State::SelectRows { fetched, stripe, ranges }, Answer::Select(rows)) => self.fetch_selected(fetched, stripe, &ranges, rows),
@@ -111,6 +120,40 @@ impl FermionScan {
             self.state = State::Done;
             return Ok(Step::Done);
         };
+        match Lookup::of(&self.meta, &self.request.lookup_columns, part.stripe)? {
+            None => self.prune_pages(part),
+            Some(lookup) => {
+                let columns = lookup.columns();
+                self.state = State::AskValues { lookup, part };
+                Ok(Step::Lookup(columns))
+            }
+        }
+    }
+
+    fn look_up(&mut self, mut lookup: Lookup, part: Part, values: &[Option<ArrayRef>]) -> Result<Step> {
+        lookup.take(&self.meta, values)?;
+        if values.iter().all(Option::is_none) {
+            return self.prune_pages(part);
+        }
+        let fetches = lookup.fetches();
+        if fetches.is_empty() {
+            return self.looked_up(lookup, part, Vec::new());
+        }
+        self.state = State::FetchFilters { lookup, part };
+        Ok(Step::Fetch(fetches))
+    }
+
+    fn looked_up(&mut self, lookup: Lookup, part: Part, bytes: Vec<Bytes>) -> Result<Step> {
+        if lookup.may_match(&self.meta, bytes)? {
+            self.lookups.kept += 1;
+            self.prune_pages(part)
+        } else {
+            self.lookups.skipped += 1;
+            self.next_stripe()
+        }
+    }
+
+    fn prune_pages(&mut self, part: Part) -> Result<Step> {
         if self.request.prune_columns.is_empty() {
             return self.fetch_pages(part.stripe, vec![part.rows]);
         }
@@ -132,7 +175,7 @@ impl FermionScan {
     }
 
     fn fetch_pages(&mut self, stripe: usize, ranges: Vec<Range<usize>>) -> Result<Step> {
-        let plan = StripePlan::new(&self.meta, &self.request.columns, stripe, &ranges)?;
+        let plan = StripePlan::new(&self.meta, &self.wanted, stripe, &ranges)?;
         let Some(plan) = plan.to_select(&self.request).filter(|_| self.patience.asks()) else {
             return self.fetch(plan, ranges, Fetched::default());
         };
@@ -160,7 +203,7 @@ impl FermionScan {
         if selected.is_empty() {
             return self.next_stripe();
         }
-        let plan = StripePlan::new(&self.meta, &self.request.columns, stripe, &selected)?;
+        let plan = StripePlan::new(&self.meta, &self.wanted, stripe, &selected)?;
         self.fetch(plan.after(&fetched), selected, fetched)
     }
 
@@ -200,5 +243,9 @@ impl Scan for FermionScan {
     fn step(&mut self, answer: Answer) -> Result<Step> {
         let state = std::mem::replace(&mut self.state, State::Done);
         self.next(state, answer)
+    }
+
+    fn lookups(&self) -> Lookups {
+        self.lookups
     }
 }

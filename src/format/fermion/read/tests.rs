@@ -35,7 +35,15 @@ fn stripes() -> Vec<Stripe> {
 fn data(stripe: u64, values: &ArrayRef) -> Chunk {
     let stats = leaf_stats(values);
     let pages = vec![ChunkPage { size: 32, rows: None, stats }];
-    Chunk::Pages(Pages { offset: 8 + stripe * STRIPE_LENGTH, length: 32, stats, dictionary: Vec::new(), pages, bounds: leaf_bounds(values) })
+    Chunk::Pages(Pages {
+        offset: 8 + stripe * STRIPE_LENGTH,
+        length: 32,
+        stats,
+        dictionary: Vec::new(),
+        pages,
+        bounds: leaf_bounds(values),
+        filter: None,
+    })
 }
 
 fn numbers(values: Vec<Option<i64>>) -> ArrayRef {

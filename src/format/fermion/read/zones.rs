@@ -10,23 +10,45 @@ use super::meta::{ColumnMeta, FileMeta};
 use super::parts::Part;
 use crate::format::error::{Error, Result};
 use crate::format::fermion::cmb::{Chunk, Cmb};
+use crate::format::fermion::schema::stream_count;
 use crate::format::fermion::stats::{Bounds, Which, ZoneStats, bound_array, prunable_type};
-use crate::format::scan::{Level, ZoneColumn, Zones};
+use crate::format::scan::{FieldPath, Level, ZoneColumn, Zones};
 
-/// The stream of values of a column that is not nested; validity comes first.
-const LEAF_DATA: usize = 1;
+/// Values of a column, or of a field within its structs, that are not nested.
+struct Leaf {
+    column: ColumnMeta,
+    /// The stream of the values.
+    data: usize,
+    data_type: DataType,
+}
+
+impl Leaf {
+    /// `None` if there are no bounds to prune by.
+    fn of(meta: &FileMeta, path: &FieldPath) -> Result<Option<Self>> {
+        let column = meta.column(path.column)?.ok_or_else(|| Error::invalid_argument("the metadata of a column is not loaded"))?;
+        let field = meta.field(path.column)?;
+        let (mut data_type, mut stream) = (field.data_type(), 0);
+        for position in &path.fields {
+            let DataType::Struct(fields) = data_type else { return Ok(None) };
+            let Some(field) = fields.get(*position) else { return Ok(None) };
+            // Behind the validity of the struct, and the fields before.
+            stream += 1 + fields.iter().take(*position).map(|field| stream_count(field.data_type())).sum::<usize>();
+            data_type = field.data_type();
+        }
+        // Validity comes before the values.
+        Ok(prunable_type(data_type).map(|leaf| Self { column, data: stream + 1, data_type: leaf.clone() }))
+    }
+}
 
 /// One zone per stripe, of the rows of it that are asked for.
-pub(super) fn stripe_zones(meta: &FileMeta, columns: &[usize], parts: &[Part]) -> Result<Zones> {
+pub(super) fn stripe_zones(meta: &FileMeta, columns: &[FieldPath], parts: &[Part]) -> Result<Zones> {
     let row_counts = UInt64Array::from_iter_values(parts.iter().map(|part| part.rows.len() as u64));
     let mut zones = Zones { level: Level::Stripe, row_counts, columns: Vec::new() };
-    for column in columns {
-        let field = meta.field(*column)?;
-        let Some(leaf) = prunable_type(field.data_type()) else { continue };
-        let cmb = loaded(meta, *column)?;
-        let known = parts.iter().map(|part| part_zone(&cmb, part, stripe_rows(meta, part))).collect::<Result<Vec<_>>>();
-        let bounded = known.and_then(|known| zone_column(*column, leaf, &known));
-        zones.columns.push(bounded.map_err(|error| meta.in_cmb(error, *column))?);
+    for path in columns {
+        let Some(leaf) = Leaf::of(meta, path)? else { continue };
+        let known = parts.iter().map(|part| leaf.part_zone(part, stripe_rows(meta, part))).collect::<Result<Vec<_>>>();
+        let bounded = known.and_then(|known| zone_column(path, &leaf.data_type, &known));
+        zones.columns.push(bounded.map_err(|error| meta.in_cmb(error, path.column))?);
     }
     Ok(zones)
 }
@@ -53,24 +75,31 @@ impl Zone {
     }
 }
 
-fn loaded(meta: &FileMeta, column: usize) -> Result<ColumnMeta> {
-    meta.column(column)?.ok_or_else(|| Error::invalid_argument("the metadata of a column is not loaded"))
-}
-
-fn chunk_zone(column: &ColumnMeta, stripe: usize, rows: u64) -> Result<Zone> {
-    match column {
-        ColumnMeta::AllNull => Ok(Zone::all_null(rows)),
-        ColumnMeta::Cmb(cmb) => match cmb.chunk(LEAF_DATA, stripe)? {
-            Chunk::Pages(pages) => Ok(Zone::new(pages.stats, pages.bounds)),
-            Chunk::Default | Chunk::AllNull => Ok(Zone::all_null(rows)),
-        },
+impl Leaf {
+    fn chunk_zone(&self, stripe: usize, rows: u64) -> Result<Zone> {
+        match &self.column {
+            ColumnMeta::AllNull => Ok(Zone::all_null(rows)),
+            ColumnMeta::Cmb(cmb) => match cmb.chunk(self.data, stripe)? {
+                Chunk::Pages(pages) => Ok(Zone::new(pages.stats, pages.bounds)),
+                Chunk::Default | Chunk::AllNull => Ok(Zone::all_null(rows)),
+            },
+        }
     }
-}
 
-/// Bounds of a stripe are bounds of a part of it.
-fn part_zone(column: &ColumnMeta, part: &Part, stripe_rows: usize) -> Result<Zone> {
-    let zone = chunk_zone(column, part.stripe, stripe_rows as u64)?;
-    Ok(Zone { nulls: zone.nulls.and_then(|nulls| nulls_of_part(nulls, stripe_rows, part.rows.len())), ..zone })
+    /// Bounds of a stripe are bounds of a part of it.
+    fn part_zone(&self, part: &Part, stripe_rows: usize) -> Result<Zone> {
+        let zone = self.chunk_zone(part.stripe, stripe_rows as u64)?;
+        Ok(Zone { nulls: zone.nulls.and_then(|nulls| nulls_of_part(nulls, stripe_rows, part.rows.len())), ..zone })
+    }
+
+    fn pages(&self, stripe: usize, rows: usize) -> Result<ColumnPages> {
+        if let ColumnMeta::Cmb(cmb) = &self.column
+            && let Some(pages) = several_pages(cmb, self.data, stripe, rows)?
+        {
+            return Ok(pages);
+        }
+        Ok(ColumnPages { zones: vec![self.chunk_zone(stripe, rows as u64)?], ends: vec![rows] })
+    }
 }
 
 /// Of a part of some rows it is only known if all of them are null or none.
@@ -82,10 +111,10 @@ fn nulls_of_part(nulls: u64, rows: usize, part: usize) -> Option<u64> {
     }
 }
 
-fn zone_column(column: usize, leaf: &DataType, zones: &[Zone]) -> Result<ZoneColumn> {
+fn zone_column(path: &FieldPath, leaf: &DataType, zones: &[Zone]) -> Result<ZoneColumn> {
     let bounds = |which| bound_array(leaf, zones.iter().map(|zone| (zone.stats, zone.bounds.as_ref())), which);
     let null_counts = zones.iter().map(|zone| zone.nulls).collect();
-    Ok(ZoneColumn { column, min: bounds(Which::Min)?, max: bounds(Which::Max)?, null_counts })
+    Ok(ZoneColumn { column: path.clone(), min: bounds(Which::Min)?, max: bounds(Which::Max)?, null_counts })
 }
 
 /// The rows of a stripe in zones within which every page of every column asked for is the same, with the statistics of those pages.
@@ -97,15 +126,13 @@ pub(super) struct PageZones {
 }
 
 /// Zones of the pages of a stripe, as far as they have rows that are asked for.
-pub(super) fn page_zones(meta: &FileMeta, columns: &[usize], part: &Part) -> Result<PageZones> {
+pub(super) fn page_zones(meta: &FileMeta, columns: &[FieldPath], part: &Part) -> Result<PageZones> {
     let rows = stripe_rows(meta, part);
     let mut paged = Vec::with_capacity(columns.len());
-    for column in columns {
-        let field = meta.field(*column)?;
-        if let Some(leaf) = prunable_type(field.data_type()) {
-            let pages = column_pages(&loaded(meta, *column)?, part.stripe, rows);
-            let bounded = pages.and_then(|pages| Ok((zone_column(*column, leaf, &pages.zones)?, pages.ends)));
-            paged.push(bounded.map_err(|error| meta.in_cmb(error, *column))?);
+    for path in columns {
+        if let Some(leaf) = Leaf::of(meta, path)? {
+            let bounded = leaf.pages(part.stripe, rows).and_then(|pages| Ok((zone_column(path, &leaf.data_type, &pages.zones)?, pages.ends)));
+            paged.push(bounded.map_err(|error| meta.in_cmb(error, path.column))?);
         }
     }
     let mut ends: Vec<usize> = paged.iter().flat_map(|(_, ends)| ends.iter().copied().filter(|end| part.rows.contains(end))).collect();
@@ -125,17 +152,8 @@ struct ColumnPages {
     ends: Vec<usize>,
 }
 
-fn column_pages(column: &ColumnMeta, stripe: usize, rows: usize) -> Result<ColumnPages> {
-    if let ColumnMeta::Cmb(cmb) = column
-        && let Some(pages) = several_pages(cmb, stripe, rows)?
-    {
-        return Ok(pages);
-    }
-    Ok(ColumnPages { zones: vec![chunk_zone(column, stripe, rows as u64)?], ends: vec![rows] })
-}
-
-fn several_pages(cmb: &Cmb, stripe: usize, rows: usize) -> Result<Option<ColumnPages>> {
-    let Chunk::Pages(pages) = cmb.chunk(LEAF_DATA, stripe)? else { return Ok(None) };
+fn several_pages(cmb: &Cmb, data: usize, stripe: usize, rows: usize) -> Result<Option<ColumnPages>> {
+    let Chunk::Pages(pages) = cmb.chunk(data, stripe)? else { return Ok(None) };
     let mut end = 0_usize;
     let mut ends = Vec::with_capacity(pages.pages.len());
     for page in &pages.pages {

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::stream::{PageSettings, PendingPage, StreamWriter};
 use crate::format::array::{Piece, check_nulls, check_rows, join, shred};
 use crate::format::error::{Error, Result};
+use crate::format::fermion::bloom::BloomDesc;
 use crate::format::fermion::cmb::{CmbBuilder, StreamType};
 use crate::format::fermion::schema::streams;
 
@@ -91,9 +92,9 @@ impl ColumnWriter {
         self.streams.iter().map(StreamWriter::encoded_bytes).sum()
     }
 
-    /// Bytes of dictionaries that grow.
-    pub(super) fn dictionary_bytes(&self) -> usize {
-        self.streams.iter().map(StreamWriter::dictionary_bytes).sum()
+    /// Bytes of dictionaries and filters that grow.
+    pub(super) fn growing_bytes(&self) -> usize {
+        self.streams.iter().map(StreamWriter::growing_bytes).sum()
     }
 
     /// Whether the pages of any chunk share a dictionary.
@@ -101,10 +102,27 @@ impl ColumnWriter {
         self.metadata.has_dictionary()
     }
 
+    /// Whether any chunk has a bloom filter.
+    pub(super) fn has_filter(&self) -> bool {
+        self.metadata.has_filter()
+    }
+
     /// Ends a stripe of `rows` rows: the streams go out one after the other.
     pub(super) fn finish_stripe(&mut self, rows: u32, position: &mut u64, out: &mut Vec<Bytes>) -> Result<()> {
         let chunks = self.streams.iter_mut().map(|stream| stream.finish_stripe(position, &self.settings, out)).collect::<Result<_>>();
         chunks.and_then(|chunks| self.metadata.push_stripe(rows, chunks)).map_err(|error| error.in_column(self.field.name()))
+    }
+
+    /// Writes the filters of the stripe that has been finished.
+    pub(super) fn write_filters(&mut self, position: &mut u64, out: &mut Vec<Bytes>) -> Result<()> {
+        for (index, stream) in self.streams.iter_mut().enumerate() {
+            if let Some((bytes, blocks)) = stream.finish_filter(&self.settings) {
+                self.metadata.set_filter(index, BloomDesc::new(*position, blocks)).map_err(|error| error.in_column(self.field.name()))?;
+                *position += bytes.len() as u64;
+                out.push(Bytes::from(bytes));
+            }
+        }
+        Ok(())
     }
 
     /// The column's metadata block; empty when every row is null.

@@ -1,10 +1,13 @@
 //! How to write a file.
 
+use arrow::datatypes::Schema;
+
 use crate::format::codec::{Compression, EncodeOptions};
 use crate::format::error::{Error, Result};
+use crate::format::fermion::bloom::can_have_filter;
 
 /// How to write a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct WriterOptions {
     /// Cut a page at this many bytes of raw values.
     pub page_bytes: usize,
@@ -28,6 +31,10 @@ pub struct WriterOptions {
     pub threads: usize,
     /// The sort order of the rows, as in SPEC section 3.
     pub ordering: Option<String>,
+    /// Names of the columns whose chunks have bloom filters.
+    pub bloom_filter_columns: Vec<String>,
+    /// The part of the values that a chunk does not have of which its filter says that it may.
+    pub bloom_filter_fpp: f64,
 }
 
 impl Default for WriterOptions {
@@ -44,6 +51,8 @@ impl Default for WriterOptions {
             statistics: true,
             threads: 1,
             ordering: None,
+            bloom_filter_columns: Vec::new(),
+            bloom_filter_fpp: 0.01,
         }
     }
 }
@@ -72,10 +81,32 @@ impl WriterOptions {
                 return Err(Error::invalid_argument(format!("{name} is {value}; it must be between {least} and {most}")));
             }
         }
+        if !(1e-6..=0.5).contains(&self.bloom_filter_fpp) {
+            let message = format!("bloom_filter_fpp is {}; it must be between 0.000001 and 0.5", self.bloom_filter_fpp);
+            return Err(Error::invalid_argument(message));
+        }
         match self.zstd_level {
             Some(level) if !(1..=22).contains(&level) => Err(Error::invalid_argument(format!("zstd_level is {level}; it must be between 1 and 22"))),
             _ => Ok(()),
         }
+    }
+
+    pub(super) fn has_filter(&self, column: &str) -> bool {
+        self.bloom_filter_columns.iter().any(|name| name == column)
+    }
+
+    /// Refuses filters of columns that there are none of, or that cannot have any.
+    pub(super) fn check_filters(&self, schema: &Schema) -> Result<()> {
+        for name in &self.bloom_filter_columns {
+            let Ok(field) = schema.field_with_name(name) else {
+                return Err(Error::invalid_argument(format!("bloom_filter_columns names {name:?}, which is no column")));
+            };
+            if !can_have_filter(field.data_type()) {
+                let message = format!("bloom_filter_columns names a column of {}, which cannot have a bloom filter", field.data_type());
+                return Err(Error::invalid_argument(message).in_column(name));
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn encode(&self) -> EncodeOptions {

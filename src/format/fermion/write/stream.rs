@@ -13,6 +13,7 @@ use super::sharing::Sharing;
 use crate::format::array::{binary_views, leaf_values};
 use crate::format::codec::{ChunkDictionary, Decoded, EncodeOptions, Memory, Output, PType, Values, encode_codes, encode_next};
 use crate::format::error::{Error, Result};
+use crate::format::fermion::bloom::BloomBuilder;
 use crate::format::fermion::cmb::{Chunk, ChunkPage, Pages, StreamType};
 use crate::format::fermion::page::{Page, PageExpect, write_page};
 use crate::format::fermion::stats::{Bounds, ZoneStats, leaf_bounds, leaf_stats};
@@ -25,11 +26,14 @@ pub(super) struct PageSettings {
     checksums: bool,
     statistics: bool,
     encode: EncodeOptions,
+    /// The part of wrong answers that a bloom filter of the values may give, if there is to be one.
+    filter: Option<f64>,
 }
 
 impl PageSettings {
-    pub(super) fn new(options: &WriterOptions) -> Self {
+    pub(super) fn new(options: &WriterOptions, has_filter: bool) -> Self {
         Self {
+            filter: has_filter.then_some(options.bloom_filter_fpp),
             page_bytes: options.page_bytes,
             page_rows: options.page_rows,
             checksums: options.checksums,
@@ -66,6 +70,7 @@ pub(super) struct StreamWriter {
     /// Pages of the dictionary that other pages share.
     dictionary: Vec<PendingPage>,
     dictionary_memory: Memory,
+    filter: BloomBuilder,
 }
 
 /// A page that waits to be encoded, or for the end of its stripe.
@@ -172,6 +177,7 @@ impl StreamWriter {
             sharing: Sharing::default(),
             dictionary: Vec::new(),
             dictionary_memory: Memory::default(),
+            filter: BloomBuilder::default(),
         }
     }
 
@@ -196,9 +202,15 @@ impl StreamWriter {
         self.encoded_bytes = self.pages.iter().chain(&self.dictionary).map(PendingPage::encoded_bytes).sum();
     }
 
-    /// Bytes of the dictionary that grows.
-    pub(super) fn dictionary_bytes(&self) -> usize {
-        self.sharing.memory_size()
+    /// Bytes of the dictionary and the filter that grow.
+    pub(super) fn growing_bytes(&self) -> usize {
+        self.sharing.memory_size() + self.filter.memory_size()
+    }
+
+    /// The filter of the chunk that has been finished last, and its blocks.
+    pub(super) fn finish_filter(&mut self, settings: &PageSettings) -> Option<(Vec<u8>, u32)> {
+        let false_positives = settings.filter?;
+        std::mem::take(&mut self.filter).finish(false_positives, settings.checksums)
     }
 
     /// No more pages will come: what is left of the dictionary is its last page, unless it is better to do without.
@@ -257,6 +269,9 @@ impl StreamWriter {
 
     pub(super) fn push_data(&mut self, array: &ArrayRef, settings: &PageSettings) -> Result<()> {
         let values = leaf_values(array)?;
+        if settings.filter.is_some() {
+            self.filter.push(&values, array.nulls());
+        }
         let mut start = 0;
         for rows in page_lengths(&values, settings.page_bytes, settings.page_rows) {
             let slice = array.slice(start, rows);
@@ -302,6 +317,7 @@ impl StreamWriter {
         self.memory = stream.memory.clone();
         self.dictionary_memory = stream.dictionary_memory.clone();
         self.sharing = stream.sharing;
+        self.filter = stream.filter;
         let uniform = |valid: bool| stream.pages.iter().all(|page| matches!(page.body, Body::Uniform(v) if v == valid));
         match stream.kind {
             StreamType::Validity if uniform(true) => return Ok(Chunk::Default),
@@ -330,7 +346,15 @@ impl StreamWriter {
         let length = u32::try_from(*position - start).ok().filter(|length| *length < u32::MAX);
         let length = length.ok_or_else(|| Error::invalid_argument("a chunk passes 4 GiB; write smaller stripes (stripe_rows, stripe_bytes)"))?;
         let dictionary = pages.drain(..dictionary_pages).map(|page| page.size).collect();
-        Ok(Chunk::Pages(Pages { offset: start, length, stats: chunk_stats(&pages), dictionary, pages, bounds: stream.bounds.flatten() }))
+        Ok(Chunk::Pages(Pages {
+            offset: start,
+            length,
+            stats: chunk_stats(&pages),
+            dictionary,
+            pages,
+            bounds: stream.bounds.flatten(),
+            filter: None,
+        }))
     }
 }
 

@@ -5,7 +5,7 @@ use arrow::datatypes::Schema;
 use super::column::ColumnWriter;
 use super::options::WriterOptions;
 use crate::format::error::{Error, Result};
-use crate::format::fermion::footer::{Footer, SETTING_CHECKSUMS, SETTING_DICTIONARIES, VERSION};
+use crate::format::fermion::footer::{Footer, SETTING_BLOOM_FILTERS, SETTING_CHECKSUMS, SETTING_DICTIONARIES, VERSION};
 use crate::format::fermion::schema::{ORDERING_KEY, write_schema};
 use crate::format::fermion::stripes::{Stripe, write_stripes};
 
@@ -45,7 +45,8 @@ pub(super) fn write_tail(schema: &Schema, columns: &[ColumnWriter], stripes: &[S
 fn settings(columns: &[ColumnWriter], options: &WriterOptions) -> u64 {
     let checksums = if options.checksums { SETTING_CHECKSUMS } else { 0 };
     let dictionaries = if columns.iter().any(ColumnWriter::has_dictionary) { SETTING_DICTIONARIES } else { 0 };
-    checksums | dictionaries
+    let filters = if columns.iter().any(ColumnWriter::has_filter) { SETTING_BLOOM_FILTERS } else { 0 };
+    checksums | dictionaries | filters
 }
 
 fn count(n: usize) -> Result<u32> {

@@ -1,9 +1,10 @@
 //! The writer: batches in, bytes out.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{FieldRef, SchemaRef};
 use bytes::Bytes;
 
 use super::column::{ColumnPage, ColumnWriter};
@@ -54,8 +55,9 @@ impl Writer {
     /// Begins a file of this schema.
     pub fn new(schema: SchemaRef, options: WriterOptions) -> Result<Self> {
         options.validate()?;
-        let settings = PageSettings::new(&options);
-        let columns = schema.fields().iter().map(|field| ColumnWriter::new(std::sync::Arc::clone(field), settings.clone())).collect();
+        options.check_filters(&schema)?;
+        let column = |field: &FieldRef| ColumnWriter::new(Arc::clone(field), PageSettings::new(&options, options.has_filter(field.name())));
+        let columns = schema.fields().iter().map(column).collect();
         Ok(Self {
             schema,
             options,
@@ -135,7 +137,7 @@ impl Writer {
 
     /// What the stripe takes in memory: pages, and dictionaries that grow.
     fn stripe_bytes(&self) -> usize {
-        self.columns.iter().map(|column| column.encoded_bytes() + column.dictionary_bytes()).sum()
+        self.columns.iter().map(|column| column.encoded_bytes() + column.growing_bytes()).sum()
     }
 
     /// Encodes the first `rows` pending rows, and ends the stripe if that fills it.
@@ -164,6 +166,9 @@ impl Writer {
         encode_pages(&mut self.columns, self.options.threads)?;
         for column in &mut self.columns {
             column.finish_stripe(rows, &mut self.position, &mut self.out)?;
+        }
+        for column in &mut self.columns {
+            column.write_filters(&mut self.position, &mut self.out)?;
         }
         self.stripes.push(Stripe { offset, length: self.position - offset, rows });
         self.stripe_rows = 0;
