@@ -11,6 +11,7 @@ mod patience;
 mod pending;
 mod requests;
 mod wire;
+mod zstd;
 
 pub mod alkaid;
 pub mod codec;

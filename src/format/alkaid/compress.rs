@@ -5,9 +5,10 @@ use std::io::{Read, Write};
 use arrow::buffer::Buffer;
 use arrow_ipc as fb;
 use bytes::Bytes;
-use lz4_flex::frame::{FrameDecoder, FrameEncoder};
+use lz4::{BlockMode, ContentChecksum, Decoder, EncoderBuilder};
 
 use crate::format::error::{Error, Result};
+use crate::format::zstd;
 
 /// How buffers are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -75,7 +76,7 @@ impl Codec {
         }
         let contents = match self {
             Self::Lz4 => lz4(&stored, length),
-            Self::Zstd => zstd::bulk::decompress(&stored, length),
+            Self::Zstd => zstd::decompress(&stored, length),
         };
         let contents = contents.map_err(|error| Error::invalid_file(format!("a buffer cannot be decompressed: {error}")))?;
         if contents.len() != length {
@@ -91,7 +92,7 @@ impl Codec {
         }
         let compressed = match self {
             Self::Lz4 => lz4_frame(contents),
-            Self::Zstd => zstd::bulk::compress(contents, zstd_level),
+            Self::Zstd => zstd::compress(contents, zstd_level),
         };
         let compressed = compressed.map_err(|error| Error::invalid_argument(format!("a buffer cannot be compressed: {error}")))?;
         let (length, stored) = match i64::try_from(contents.len()) {
@@ -104,7 +105,7 @@ impl Codec {
 
 fn lz4(stored: &[u8], length: usize) -> std::io::Result<Vec<u8>> {
     let mut contents = vec![0; length];
-    let mut decoder = FrameDecoder::new(stored);
+    let mut decoder = Decoder::new(stored)?;
     decoder.read_exact(&mut contents)?;
     match decoder.read(&mut [0])? {
         0 => Ok(contents),
@@ -113,9 +114,11 @@ fn lz4(stored: &[u8], length: usize) -> std::io::Result<Vec<u8>> {
 }
 
 fn lz4_frame(contents: &[u8]) -> std::io::Result<Vec<u8>> {
-    let mut encoder = FrameEncoder::new(Vec::new());
+    // Blocks by themselves, and no checksum, as other writers of Arrow have it.
+    let mut encoder = EncoderBuilder::new().block_mode(BlockMode::Independent).checksum(ContentChecksum::NoChecksum).build(Vec::new())?;
     encoder.write_all(contents)?;
-    encoder.finish().map_err(std::io::Error::other)
+    let (frame, finished) = encoder.finish();
+    finished.map(|()| frame)
 }
 
 #[cfg(test)]

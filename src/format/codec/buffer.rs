@@ -1,14 +1,12 @@
 //! A buffer of a page: its bytes as they are, or under ZSTD where that pays.
 
-use std::cell::RefCell;
 use std::sync::OnceLock;
 
 use arrow::buffer::Buffer;
 use bytes::Bytes;
-use zstd::bulk::{Compressor, Decompressor};
 
 use super::compression::Goal;
-use crate::format::{Error, Result};
+use crate::format::{Error, Result, zstd};
 
 /// No compression, as `BufferDesc` says it.
 pub(super) const NONE: u8 = 0;
@@ -64,14 +62,14 @@ fn compress(raw: &[u8], worth: f64, level: i32) -> Option<Vec<u8>> {
             return None;
         }
     }
-    let stored = compress_all(raw, level)?;
+    let stored = zstd::compress(raw, level).ok()?;
     let pays = part(stored.len(), raw.len()) <= worth;
     (pays && raw_length_allowed(raw.len(), stored.len())).then_some(stored)
 }
 
 /// The part of its size that ZSTD leaves of a sample: 1 where it saves nothing.
 pub(super) fn part_left(sample: &[u8], level: i32) -> f64 {
-    compress_all(sample, level).map_or(1.0, |stored| part(stored.len(), sample.len()).min(1.0))
+    zstd::compress(sample, level).map_or(1.0, |stored| part(stored.len(), sample.len()).min(1.0))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
@@ -79,46 +77,20 @@ fn part(stored: usize, raw: usize) -> f64 {
     stored as f64 / raw.max(1) as f64
 }
 
-fn compress_all(raw: &[u8], level: i32) -> Option<Vec<u8>> {
-    thread_local! {
-        // Contexts take longer to make than a small buffer to compress.
-        static COMPRESSOR: RefCell<Option<(i32, Compressor<'static>)>> = const { RefCell::new(None) };
-    }
-    COMPRESSOR.with_borrow_mut(|kept| {
-        if kept.as_ref().is_none_or(|(kept_level, _)| *kept_level != level) {
-            *kept = Some((level, Compressor::new(level).ok()?));
-        }
-        kept.as_mut()?.1.compress(raw).ok()
-    })
-}
-
 /// What ZSTD's frames begin with.
 const FRAME_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 
 /// Whether the bytes are one frame and nothing else: ZSTD itself would join several, and skip some.
 fn is_one_frame(stored: &[u8]) -> bool {
-    stored.starts_with(&FRAME_MAGIC) && zstd::zstd_safe::find_frame_compressed_size(stored).is_ok_and(|length| length == stored.len())
+    stored.starts_with(&FRAME_MAGIC) && ::zstd::zstd_safe::find_frame_compressed_size(stored).is_ok_and(|length| length == stored.len())
 }
 
 fn decompress(stored: &[u8], raw_length: usize) -> Result<Vec<u8>> {
-    thread_local! {
-        static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
-    }
     if !is_one_frame(stored) {
         return Err(Error::invalid_file("a compressed buffer is not one ZSTD frame"));
     }
-    let mut raw = Vec::new();
-    raw.try_reserve_exact(raw_length).map_err(|_| Error::invalid_file(format!("no memory for a buffer of {raw_length} bytes")))?;
-    let refused = |error: std::io::Error| Error::invalid_file(format!("a compressed buffer is damaged: {error}"));
-    DECOMPRESSOR.with_borrow_mut(|kept| {
-        if kept.is_none() {
-            *kept = Some(Decompressor::new().map_err(refused)?);
-        }
-        match kept {
-            Some(decompressor) => decompressor.decompress_to_buffer(stored, &mut raw).map_err(refused),
-            None => Ok(0),
-        }
-    })?;
+    let damaged = |error| Error::invalid_file(format!("a compressed buffer of {raw_length} bytes cannot be decompressed: {error}"));
+    let raw = zstd::decompress(stored, raw_length).map_err(damaged)?;
     if raw.len() != raw_length {
         return Err(Error::invalid_file(format!("a compressed buffer holds {} bytes, not {raw_length}", raw.len())));
     }
@@ -201,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_buffer_is_one_frame() {
-        let frame = compress_all(&[7; 1000], 1).unwrap();
+        let frame = zstd::compress(&[7; 1000], 1).unwrap();
         let skippable = [&[0x50, 0x2A, 0x4D, 0x18, 1, 0, 0, 0, 9], &*frame].concat();
         let wrong = [[&*frame, &*frame].concat(), [&*frame, &[0]].concat(), skippable, frame[..frame.len() - 1].to_vec()];
         for (stored, raw_length) in wrong.into_iter().zip([2000, 1000, 1000, 1000]) {
@@ -213,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_frame_may_not_claim_what_it_does_not_hold() {
-        let stored = compress_all(&[7; 1000], 1).unwrap();
+        let stored = zstd::compress(&[7; 1000], 1).unwrap();
         for (raw_length, compression) in [(999, NONE), (RAW_FREE + 1, ZSTD)] {
             let error = StoredBuffer::new(stored.clone().into(), raw_length, compression).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidFile);
