@@ -60,9 +60,9 @@ fn read(file: &mut File) -> Result<Vec<RecordBatch>> {
             Step::Fetch(wanted) => Answer::Fetched(fetch(file, &wanted)?),
             // Asked only for `prune_columns`: `zones` has their minima and maxima, and `true` keeps a zone.
             Step::Prune(zones) => Answer::Keep(vec![true; zones.row_counts.len()].into()),
-            // Asked only for `select_columns`: which rows are wanted by their values.
             // Asked only for `lookup_columns`: the values that are looked for, where there are bloom filters.
             Step::Lookup(columns) => Answer::Lookup(vec![None; columns.len()]),
+            // Asked only for `select_columns`: which rows are wanted by their values.
             Step::Select(_) => Answer::Select(None),
             Step::Decode(mut morsel) => {
                 while let Some(batch) = morsel.next_batch()? {

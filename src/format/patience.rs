@@ -7,9 +7,16 @@ pub(crate) struct Patience {
     vain: u32,
     /// Occasions to let pass.
     wait: u32,
+    /// So many answers in vain do not matter.
+    tolerance: u32,
 }
 
 impl Patience {
+    /// Bears with so many answers in vain, one after the other.
+    pub(crate) fn with_tolerance(tolerance: u32) -> Self {
+        Self { tolerance, ..Self::default() }
+    }
+
     /// An occasion: whether to ask.
     pub(crate) fn asks(&mut self) -> bool {
         let asks = self.wait == 0;
@@ -23,9 +30,9 @@ impl Patience {
     }
 
     /// What came of it.
-    fn learn(&mut self, was_in_vain: bool) {
-        self.vain = if was_in_vain { (self.vain + 1).min(10) } else { 0 };
-        self.wait = (1 << self.vain) - 1;
+    pub(crate) fn learn(&mut self, was_in_vain: bool) {
+        self.vain = if was_in_vain { (self.vain + 1).min(10 + self.tolerance) } else { 0 };
+        self.wait = (1 << self.vain.saturating_sub(self.tolerance)) - 1;
     }
 }
 
@@ -47,5 +54,8 @@ mod tests {
         assert_eq!(asked, [0, 2, 6, 14, 30]);
         patience.learn(false);
         assert!(patience.asks() && patience.asks());
+        let mut patience = Patience::with_tolerance(3);
+        let asked: Vec<usize> = (0..20).filter(|_| ask(&mut patience)).collect();
+        assert_eq!(asked, [0, 1, 2, 3, 5, 9, 17]);
     }
 }

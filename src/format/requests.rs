@@ -30,8 +30,8 @@ pub(crate) fn requests(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 }
 
 /// The bytes of the requests, by the range they were asked for.
-#[derive(Default)]
 pub(crate) struct Fetched {
+    section: Section,
     requests: Vec<Range<u64>>,
     bytes: Vec<Bytes>,
     /// What had been fetched before.
@@ -45,15 +45,26 @@ impl fmt::Debug for Fetched {
     }
 }
 
+impl Default for Fetched {
+    fn default() -> Self {
+        Self { section: Section::Data, requests: Vec::new(), bytes: Vec::new(), before: None }
+    }
+}
+
 impl Fetched {
     /// Pairs requests with what came back for them.
     pub(crate) fn new(requests: Vec<Range<u64>>, bytes: Vec<Bytes>) -> Result<Self> {
+        Self::of(Section::Data, requests, bytes)
+    }
+
+    /// The same of another section.
+    pub(crate) fn of(section: Section, requests: Vec<Range<u64>>, bytes: Vec<Bytes>) -> Result<Self> {
         let complete =
             requests.len() == bytes.len() && requests.iter().zip(&bytes).all(|(range, bytes)| bytes.len() as u64 == range.end - range.start);
         if !complete {
-            return Err(Error::eof("fewer bytes came back than were asked for").in_section(Section::Data));
+            return Err(Error::eof("fewer bytes came back than were asked for").in_section(section));
         }
-        Ok(Self { requests, bytes, before: None })
+        Ok(Self { section, requests, bytes, before: None })
     }
 
     /// The same, and what had been fetched before.
@@ -74,7 +85,7 @@ impl Fetched {
 
     /// The bytes of a range that lies in one request.
     pub(crate) fn get(&self, range: &Range<u64>) -> Result<Bytes> {
-        let (request, bytes) = self.find(range).ok_or_else(|| Error::eof("a range was not loaded").in_section(Section::Data).at(range.start))?;
+        let (request, bytes) = self.find(range).ok_or_else(|| Error::eof("a range was not loaded").in_section(self.section).at(range.start))?;
         let index = |offset: u64| usize::try_from(offset - request.start).map_err(|_| Error::eof("a range is too far away"));
         Ok(bytes.slice(index(range.start)?..index(range.end)?))
     }

@@ -7,11 +7,10 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use datafusion::functions::core::getfield::GetFieldFunc;
+use datafusion::functions_nested::empty::ArrayEmpty;
+use datafusion::functions_nested::length::ArrayLength;
 use datafusion::physical_expr::expressions::{Column, IsNotNullExpr, IsNullExpr, Literal};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
-
-/// Functions of a list that only ask for its length.
-const OF_LENGTHS: [&str; 2] = ["array_length", "empty"];
 
 /// What is used of a value.
 #[derive(Debug, Default)]
@@ -64,8 +63,9 @@ pub(super) fn outside(expr: &Arc<dyn PhysicalExpr>) -> Option<&Arc<dyn PhysicalE
     if let Some(is_not_null) = expr.downcast_ref::<IsNotNullExpr>() {
         return Some(is_not_null.arg());
     }
-    match expr.downcast_ref::<ScalarFunctionExpr>() {
-        Some(function) if OF_LENGTHS.contains(&function.fun().name()) => function.args().first().filter(|_| function.args().len() == 1),
+    let length = ScalarFunctionExpr::try_downcast_func::<ArrayLength>(expr.as_ref());
+    match length.or_else(|| ScalarFunctionExpr::try_downcast_func::<ArrayEmpty>(expr.as_ref()))?.args() {
+        [list] => Some(list),
         _ => None,
     }
 }

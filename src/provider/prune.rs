@@ -80,7 +80,8 @@ impl Pruning {
     fn values(&self, column: &str) -> Option<ArrayRef> {
         let of_sets = self.sets.iter().filter(|set| set.column == column).map(|set| Arc::clone(set.values()));
         let guarantees = self.predicate.iter().flat_map(|predicate| predicate.literal_guarantees());
-        let guarantees = guarantees.filter(|guarantee| guarantee.guarantee == Guarantee::In && guarantee.column.name() == column);
+        let guarantees = guarantees
+            .filter(|guarantee| guarantee.guarantee == Guarantee::In && guarantee.column.name() == column && guarantee.literals.len() <= LOOKUPS_MAX);
         let of_guarantees = guarantees.filter_map(|guarantee| {
             let values = guarantee.literals.iter().filter(|value| !value.is_null()).cloned().collect::<Vec<_>>();
             ScalarValue::iter_to_array(values).ok()

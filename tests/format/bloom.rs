@@ -51,8 +51,8 @@ pub(crate) fn options(batch: &RecordBatch, stripe_rows: usize) -> WriterOptions 
 /// The numbers of the rows of the stripes in which some of the columns' values may be.
 fn look_up(file: &Bytes, columns: &[usize], values: &[Option<ArrayRef>]) -> Result<(Vec<i64>, Lookups, u64)> {
     let meta = open(file, &OpenOptions::default())?;
-    let schema = Arc::new(meta.schema()?.project(&[0]).unwrap());
-    let request = ScanRequest { lookup_columns: columns.to_vec(), ..ScanRequest::new(vec![0], schema) };
+    // All columns are read: for little it is not asked.
+    let request = ScanRequest { lookup_columns: columns.to_vec(), ..ScanRequest::new((0..meta.column_count()).collect(), meta.schema()?) };
     let mut scan = FermionScan::new(meta, request)?;
     let (mut answer, mut found, mut bytes) = (Answer::Next, Vec::new(), 0);
     loop {

@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Fields};
 
 use super::leaf::{is_text, leaf_array, leaf_ptype};
 use super::limits::{check_bytes, leaf_bytes};
-use super::narrow::{listed_item, matched_fields, stream_count};
+use super::narrow::{listed_item, matched_fields, stream_count, unlike};
 use super::nulls::null_array;
 use super::{nested, wrap};
 use crate::format::codec::{Decoded, PType};
@@ -169,8 +169,4 @@ pub(crate) fn same_family(file: &DataType, out: &DataType) -> bool {
     let text = |t: &DataType| is_text(t);
     let binary = |t: &DataType| matches!(t, DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
     (text(file) && (text(out) || binary(out))) || (binary(file) && (binary(out) || text(out)))
-}
-
-pub(super) fn unlike(file: &DataType, out: &DataType) -> Error {
-    Error::invalid_argument(format!("a column of {file} cannot be read as {out}; cast it after reading"))
 }

@@ -5,14 +5,14 @@
 
 use arrow::datatypes::{DataType, FieldRef, Fields};
 
-use super::assemble::unlike;
-use crate::format::error::Result;
+use crate::format::error::{Error, Result};
+
+pub(super) fn unlike(file: &DataType, out: &DataType) -> Error {
+    Error::invalid_argument(format!("a column of {file} cannot be read as {out}; cast it after reading"))
+}
 
 /// For each field of the file, the field of the struct that it is read as; `None` for one that is left out.
 pub(crate) fn matched_fields<'a>(file: &Fields, out: &'a Fields) -> Result<Vec<Option<&'a FieldRef>>> {
-    if file.len() == out.len() {
-        return Ok(out.iter().map(Some).collect());
-    }
     let mut wanted = out.iter().peekable();
     let matched = file.iter().map(|field| wanted.next_if(|wanted| wanted.name() == field.name())).collect();
     match wanted.next() {

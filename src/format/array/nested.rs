@@ -8,8 +8,9 @@ use arrow::array::{ArrayRef, FixedSizeListArray, GenericListArray, GenericListVi
 use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, FieldRef, UnionFields, UnionMode};
 
-use super::assemble::{Assembler, Ranges, TypeCounts, add_types, slots, unlike};
+use super::assemble::{Assembler, Ranges, TypeCounts, add_types, slots};
 use super::limits::{OFFSET_BYTES, check_bytes, check_slots};
+use super::narrow::unlike;
 use crate::format::codec::{Decoded, PType};
 use crate::format::error::{Error, Result};
 

@@ -40,6 +40,8 @@ pub struct BloomDesc {
     reserved: U32,
 }
 
+const _: () = assert!(size_of::<BloomDesc>() == 16);
+
 impl BloomDesc {
     pub(super) fn new(offset: u64, block_count: u32) -> Self {
         Self { offset: offset.into(), block_count: block_count.into(), reserved: 0.into() }
@@ -154,17 +156,16 @@ impl BloomBuilder {
     }
 
     pub(super) fn memory_size(&self) -> usize {
-        self.hashes.capacity() * size_of::<u64>()
+        self.hashes.len() * size_of::<u64>()
     }
 
     /// The filter, and how many blocks it has: about so many that of values which the chunk does not have, a part of `false_positives` seems to be there.
     /// `None` without values.
-    pub(super) fn finish(&mut self, false_positives: f64, checksums: bool) -> Option<(Vec<u8>, u32)> {
+    pub(super) fn finish(mut self, false_positives: f64, checksums: bool) -> Option<(Vec<u8>, u32)> {
         self.sort();
-        let hashes = std::mem::take(&mut self.hashes);
-        let block_count = blocks_for(hashes.len(), false_positives)?;
+        let block_count = blocks_for(self.hashes.len(), false_positives)?;
         let mut words = vec![[0_u32; 8]; block_count as usize];
-        for hash in hashes {
+        for hash in self.hashes {
             if let Some(block) = words.get_mut(block_of(hash, block_count)) {
                 block.iter_mut().zip(mask(hash)).for_each(|(word, bit)| *word |= bit);
             }

@@ -4,6 +4,7 @@ pub mod bloom;
 pub mod cit;
 pub mod cmb;
 pub mod footer;
+pub mod inspect;
 pub mod page;
 pub mod read;
 pub mod schema;

@@ -181,7 +181,7 @@ impl LoadedColumn {
 
     fn stream(&self, stream: usize) -> Result<&LoadedStream> {
         match self.streams.as_ref().and_then(|streams| streams.get(stream)) {
-            Some(LoadedStream::LeftOut) => Err(Error::invalid_argument(format!("stream {stream} was left out"))),
+            Some(LoadedStream::LeftOut) => Err(left_out(stream)),
             Some(stream) => Ok(stream),
             None => Err(Error::invalid_file(format!("stream {stream} is missing"))),
         }
@@ -190,6 +190,10 @@ impl LoadedColumn {
     fn expect(&self, ptype: PType, text: bool, extra: u32) -> Expect {
         Expect { ptype, text, extra, checksums: self.checksums }
     }
+}
+
+fn left_out(stream: usize) -> Error {
+    Error::invalid_argument(format!("stream {stream} was left out"))
 }
 
 /// What every page of a stream has to be.
@@ -351,7 +355,8 @@ fn walk_pages(chunk: Bytes, offset: u64) -> Result<Vec<LoadedPage>> {
 impl Streams for LoadedColumn {
     fn validity(&self, stream: usize, ranges: &Ranges) -> Result<Option<NullBuffer>> {
         match self.stream(stream)? {
-            LoadedStream::Default | LoadedStream::LeftOut => Ok(None),
+            LoadedStream::Default => Ok(None),
+            LoadedStream::LeftOut => Err(left_out(stream)),
             LoadedStream::AllNull => Ok(Some(NullBuffer::new_null(slots(ranges)))),
             LoadedStream::Pages(pages) => match pages.decode(&self.expect(PType::Bool, false, 0), ranges)? {
                 Decoded::Bool(bits) => Ok(Some(NullBuffer::new(bits)).filter(|nulls| nulls.null_count() > 0)),
@@ -370,7 +375,8 @@ impl Streams for LoadedColumn {
     fn data(&self, stream: usize, ptype: PType, text: bool, ranges: &Ranges) -> Result<Option<Decoded>> {
         match self.stream(stream)? {
             LoadedStream::Pages(pages) => pages.decode(&self.expect(ptype, text, 0), ranges).map(Some),
-            LoadedStream::Default | LoadedStream::AllNull | LoadedStream::LeftOut => Ok(None),
+            LoadedStream::Default | LoadedStream::AllNull => Ok(None),
+            LoadedStream::LeftOut => Err(left_out(stream)),
         }
     }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::meta::{ColumnMeta, FileMeta};
 use crate::format::error::{Error, Result};
-use crate::format::fermion::bloom::{BloomDesc, hashes};
+use crate::format::fermion::bloom::{BloomDesc, can_have_filter, hashes};
 use crate::format::fermion::cmb::Chunk;
 use crate::format::fermion::footer::SETTING_BLOOM_FILTERS;
 use crate::format::fermion::schema::leaf_type;
@@ -41,10 +41,15 @@ impl Lookup {
         }
         let mut filters = Vec::new();
         for column in columns {
-            let Some(ColumnMeta::Cmb(cmb)) = meta.column(*column)? else { continue };
-            if leaf_type(meta.field(*column)?.data_type()).is_none() {
+            // Filters of other types say nothing.
+            if !can_have_filter(meta.field(*column)?.data_type()) {
                 continue;
             }
+            let cmb = match meta.column(*column)? {
+                Some(ColumnMeta::Cmb(cmb)) => cmb,
+                Some(ColumnMeta::AllNull) => continue,
+                None => return Err(Error::invalid_argument("the metadata of a column is not loaded").in_section(Section::ColumnMetadata)),
+            };
             let chunk = cmb.chunk(LEAF_DATA, stripe).map_err(|error| meta.in_cmb(error, *column))?;
             if let Chunk::Pages(pages) = chunk
                 && let Some(desc) = pages.filter
@@ -77,6 +82,11 @@ impl Lookup {
         Ok(())
     }
 
+    /// Bytes that have to be read to know.
+    pub(super) fn bytes(&self) -> u64 {
+        self.requests.iter().map(|range| range.end - range.start).sum()
+    }
+
     /// What has to be read to know.
     pub(super) fn fetches(&self) -> Vec<Fetch> {
         self.requests.iter().map(|range| Fetch { range: range.clone(), section: Section::BloomFilter }).collect()
@@ -84,13 +94,13 @@ impl Lookup {
 
     /// Whether the stripe may have rows that are wanted.
     pub(super) fn may_match(self, meta: &FileMeta, bytes: Vec<Bytes>) -> Result<bool> {
-        let fetched = Fetched::new(self.requests, bytes)?;
+        let fetched = Fetched::of(Section::BloomFilter, self.requests, bytes)?;
         for Filter { column, desc, hashes } in self.filters {
             let Some(hashes) = hashes else { continue };
             let may_have = |hash: u64| {
                 let page = desc.page(hash);
                 let found = fetched.get(&page).and_then(|bytes| desc.may_have(&bytes, hash, meta.has_checksums()));
-                found.map_err(|error| meta.name_column(error, column).in_section(Section::BloomFilter).at(page.start))
+                found.map_err(|error| meta.name_column(error.in_section(Section::BloomFilter), column).at(page.start))
             };
             let mut is_possible = false;
             for hash in hashes {

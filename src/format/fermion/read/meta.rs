@@ -184,7 +184,7 @@ impl FileMeta {
     }
 
     /// Names the column whose metadata an error is about, and where that is.
-    pub(super) fn in_cmb(&self, error: Error, column: usize) -> Error {
+    pub(in crate::format::fermion) fn in_cmb(&self, error: Error, column: usize) -> Error {
         let error = self.name_column(error, column);
         match self.cit.cmb_range(column) {
             Ok(range) => error.at(range.start),

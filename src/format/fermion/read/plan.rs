@@ -1,5 +1,6 @@
 //! Which bytes a stripe needs: rows and columns to pages, pages to requests.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use arrow::datatypes::{DataType, UnionMode};
@@ -84,11 +85,14 @@ impl StripePlan {
     /// Only the columns at some positions, if that leaves something worth leaving of the others.
     pub(super) fn to_select(&self, request: &ScanRequest) -> Option<Self> {
         let of = |selects: bool| self.columns.iter().enumerate().filter(move |(position, _)| request.selects_by(*position) == selects);
-        let bytes = of(false).flat_map(|(_, plan)| plan.ranges()).map(|range| range.end - range.start).sum();
-        if !request.is_selective(bytes) {
+        let selecting: Vec<Range<u64>> = of(true).flat_map(|(_, plan)| plan.ranges()).collect();
+        // A column may be read in two ways, whose pages are the same.
+        let known: HashSet<&Range<u64>> = selecting.iter().collect();
+        let others = of(false).flat_map(|(_, plan)| plan.ranges()).filter(|range| !known.contains(range));
+        if !request.is_selective(others.map(|range| range.end - range.start).sum()) {
             return None;
         }
-        let requests = requests(of(true).flat_map(|(_, plan)| plan.ranges()).collect());
+        let requests = requests(selecting);
         let only = |(position, plan): (usize, &ColumnPlan)| if request.selects_by(position) { plan.clone() } else { ColumnPlan::Later };
         Some(Self { columns: self.columns.iter().enumerate().map(only).collect(), requests })
     }
@@ -98,6 +102,11 @@ impl StripePlan {
         let missing = self.columns.iter().flat_map(ColumnPlan::ranges).filter(|range| !fetched.has(range));
         let requests = requests(missing.collect());
         Self { requests, ..self }
+    }
+
+    /// Bytes to read.
+    pub(super) fn bytes(&self) -> u64 {
+        self.requests.iter().map(|range| range.end - range.start).sum()
     }
 
     pub(super) fn fetches(&self) -> Vec<Fetch> {

@@ -24,7 +24,7 @@ use crate::format::rows::Rows;
 use crate::format::scan::{Answer, Load, Loading, Lookups, Scan, ScanRequest, Step};
 
 /// A scan of a Fermion file. Its steps are: [`Step::Fetch`] the metadata of the columns that is not loaded, [`Step::Prune`] the stripes, and for
-/// each stripe [`Step::Lookup`] and [`Step::Fetch`] its filters, if it has any, [`Step::Prune`] its pages, [`Step::Fetch`] the columns to select by and [`Step::Select`] rows, if that is worth it, [`Step::Fetch`] what is
+/// each stripe [`Step::Prune`] its pages, [`Step::Lookup`] and [`Step::Fetch`] its filters, if it has any, [`Step::Fetch`] the columns to select by and [`Step::Select`] rows, if that is worth it, [`Step::Fetch`] what is
 /// left, [`Step::Decode`].
 #[derive(Debug)]
 pub struct FermionScan {
@@ -34,9 +34,13 @@ pub struct FermionScan {
     wanted: Vec<WantedColumn>,
     parts: VecDeque<Part>,
     patience: Patience,
+    lookup_patience: Patience,
     lookups: Lookups,
     state: State,
 }
+
+/// So many stripes in a row may have what is looked up before they are not all asked any more.
+const LOOKUPS_IN_VAIN: u32 = 3;
 
 /// Where the scan is; each state is left by the answer it waits for.
 #[derive(Debug)]
@@ -44,8 +48,8 @@ enum State {
     LoadColumns(LoadColumns),
     PruneStripes,
     NextStripe,
-    AskValues { lookup: Lookup, part: Part },
-    FetchFilters { lookup: Lookup, part: Part },
+    AskValues { lookup: Lookup, stripe: usize, ranges: Vec<Range<usize>> },
+    FetchFilters { lookup: Lookup, stripe: usize, ranges: Vec<Range<usize>> },
     PrunePages { stripe: usize, ranges: Vec<Range<usize>> },
     FetchSelecting { plan: StripePlan, stripe: usize, ranges: Vec<Range<usize>> },
     SelectRows { fetched: Fetched, stripe: usize, ranges: Vec<Range<usize>> },
@@ -65,7 +69,8 @@ impl FermionScan {
         let wanted = wanted.collect::<Result<_>>()?;
         let parts = meta.parts(request.range.as_ref()).into();
         let state = State::LoadColumns(meta.load_columns(&request.used_columns()));
-        Ok(Self { meta, request, fields, wanted, parts, patience: Patience::default(), lookups: Lookups::default(), state })
+        let lookup_patience = Patience::with_tolerance(LOOKUPS_IN_VAIN);
+        Ok(Self { meta, request, fields, wanted, parts, patience: Patience::default(), lookup_patience, lookups: Lookups::default(), state })
     }
 
     fn next(&mut self, state: State, answer: Answer) -> Result<Step> {
@@ -75,8 +80,8 @@ impl FermionScan {
             (State::PruneStripes, Answer::Keep(keep)) => self.keep_stripes(&keep),
             (State::PruneStripes, Answer::Visit(indices)) => self.visit_stripes(&indices),
             (State::NextStripe, Answer::Next) => self.next_stripe(),
-            (State::AskValues { lookup, part }, Answer::Lookup(values)) => self.look_up(lookup, part, &values),
-            (State::FetchFilters { lookup, part }, Answer::Fetched(bytes)) => self.looked_up(lookup, part, bytes),
+            (State::AskValues { lookup, stripe, ranges }, Answer::Lookup(values)) => self.look_up(lookup, stripe, ranges, &values),
+            (State::FetchFilters { lookup, stripe, ranges }, Answer::Fetched(bytes)) => self.looked_up(lookup, stripe, ranges, bytes),
             (State::PrunePages { stripe, ranges }, Answer::Keep(keep)) => self.keep_pages(stripe, ranges, &keep),
             (State::FetchSelecting { plan, stripe, ranges }, Answer::Fetched(bytes)) => self.select(plan, stripe, ranges, bytes),
             (State::SelectRows { fetched, stripe, ranges }, Answer::Select(rows)) => self.fetch_selected(fetched, stripe, &ranges, rows),
@@ -120,42 +125,8 @@ impl FermionScan {
             self.state = State::Done;
             return Ok(Step::Done);
         };
-        match Lookup::of(&self.meta, &self.request.lookup_columns, part.stripe)? {
-            None => self.prune_pages(part),
-            Some(lookup) => {
-                let columns = lookup.columns();
-                self.state = State::AskValues { lookup, part };
-                Ok(Step::Lookup(columns))
-            }
-        }
-    }
-
-    fn look_up(&mut self, mut lookup: Lookup, part: Part, values: &[Option<ArrayRef>]) -> Result<Step> {
-        lookup.take(&self.meta, values)?;
-        if values.iter().all(Option::is_none) {
-            return self.prune_pages(part);
-        }
-        let fetches = lookup.fetches();
-        if fetches.is_empty() {
-            return self.looked_up(lookup, part, Vec::new());
-        }
-        self.state = State::FetchFilters { lookup, part };
-        Ok(Step::Fetch(fetches))
-    }
-
-    fn looked_up(&mut self, lookup: Lookup, part: Part, bytes: Vec<Bytes>) -> Result<Step> {
-        if lookup.may_match(&self.meta, bytes)? {
-            self.lookups.kept += 1;
-            self.prune_pages(part)
-        } else {
-            self.lookups.skipped += 1;
-            self.next_stripe()
-        }
-    }
-
-    fn prune_pages(&mut self, part: Part) -> Result<Step> {
         if self.request.prune_columns.is_empty() {
-            return self.fetch_pages(part.stripe, vec![part.rows]);
+            return self.ask_values(part.stripe, vec![part.rows]);
         }
         let pages = page_zones(&self.meta, &self.request.prune_columns, &part)?;
         self.state = State::PrunePages { stripe: part.stripe, ranges: pages.ranges };
@@ -171,19 +142,65 @@ impl FermionScan {
                 _ => rows.push(range),
             }
         }
-        if rows.is_empty() { self.next_stripe() } else { self.fetch_pages(stripe, rows) }
+        if rows.is_empty() { self.next_stripe() } else { self.ask_values(stripe, rows) }
+    }
+
+    /// Asks what to look up in the filters of a stripe that has rows left, unless that has been in vain too often.
+    fn ask_values(&mut self, stripe: usize, ranges: Vec<Range<usize>>) -> Result<Step> {
+        match Lookup::of(&self.meta, &self.request.lookup_columns, stripe)? {
+            Some(lookup) if self.lookup_patience.asks() => {
+                let columns = lookup.columns();
+                self.state = State::AskValues { lookup, stripe, ranges };
+                Ok(Step::Lookup(columns))
+            }
+            _ => self.fetch_pages(stripe, ranges),
+        }
+    }
+
+    fn look_up(&mut self, mut lookup: Lookup, stripe: usize, ranges: Vec<Range<usize>>, values: &[Option<ArrayRef>]) -> Result<Step> {
+        lookup.take(&self.meta, values)?;
+        if values.iter().all(Option::is_none) {
+            return self.fetch_pages(stripe, ranges);
+        }
+        let fetches = lookup.fetches();
+        if fetches.is_empty() {
+            return self.looked_up(lookup, stripe, ranges, Vec::new());
+        }
+        // What takes as long as to read the rows is no help.
+        let plan = StripePlan::new(&self.meta, &self.wanted, stripe, &ranges)?;
+        if lookup.bytes() > plan.bytes() / 2 {
+            return self.fetch_planned(plan, stripe, ranges);
+        }
+        self.state = State::FetchFilters { lookup, stripe, ranges };
+        Ok(Step::Fetch(fetches))
+    }
+
+    fn looked_up(&mut self, lookup: Lookup, stripe: usize, ranges: Vec<Range<usize>>, bytes: Vec<Bytes>) -> Result<Step> {
+        let may_match = lookup.may_match(&self.meta, bytes)?;
+        self.lookup_patience.learn(may_match);
+        if may_match {
+            self.lookups.kept += 1;
+            self.fetch_pages(stripe, ranges)
+        } else {
+            self.lookups.skipped += 1;
+            self.next_stripe()
+        }
     }
 
     fn fetch_pages(&mut self, stripe: usize, ranges: Vec<Range<usize>>) -> Result<Step> {
         let plan = StripePlan::new(&self.meta, &self.wanted, stripe, &ranges)?;
-        let Some(plan) = plan.to_select(&self.request).filter(|_| self.patience.asks()) else {
+        self.fetch_planned(plan, stripe, ranges)
+    }
+
+    fn fetch_planned(&mut self, plan: StripePlan, stripe: usize, ranges: Vec<Range<usize>>) -> Result<Step> {
+        let Some(selecting) = plan.to_select(&self.request).filter(|_| self.patience.asks()) else {
             return self.fetch(plan, ranges, Fetched::default());
         };
-        let fetches = plan.fetches();
+        let fetches = selecting.fetches();
         if fetches.is_empty() {
-            return self.select(plan, stripe, ranges, Vec::new());
+            return self.select(selecting, stripe, ranges, Vec::new());
         }
-        self.state = State::FetchSelecting { plan, stripe, ranges };
+        self.state = State::FetchSelecting { plan: selecting, stripe, ranges };
         Ok(Step::Fetch(fetches))
     }
 

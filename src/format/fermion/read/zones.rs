@@ -81,6 +81,10 @@ impl Leaf {
             ColumnMeta::AllNull => Ok(Zone::all_null(rows)),
             ColumnMeta::Cmb(cmb) => match cmb.chunk(self.data, stripe)? {
                 Chunk::Pages(pages) => Ok(Zone::new(pages.stats, pages.bounds)),
+                // Validity comes before the values, and has to agree.
+                Chunk::Default | Chunk::AllNull if rows > 0 && cmb.chunk(self.data - 1, stripe)? == Chunk::Default => {
+                    Err(Error::invalid_file(format!("all slots of a field are valid in stripe {stripe}, and none has a value")))
+                }
                 Chunk::Default | Chunk::AllNull => Ok(Zone::all_null(rows)),
             },
         }

@@ -7,7 +7,7 @@ mod wire;
 mod write;
 
 pub use area::SchemaArea;
-pub use streams::{Stream, StreamType, leaf_type, stream_count, stream_layout, streams};
+pub use streams::{Stream, StreamType, leaf_type, stream_count, stream_layout, stream_leaves, streams};
 pub use write::write_schema;
 
 /// The schema entry that says how the rows are sorted.

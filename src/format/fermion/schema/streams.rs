@@ -37,7 +37,14 @@ pub fn stream_count(data_type: &DataType) -> usize {
 /// A column's streams, in their order in the file (SPEC section 4).
 pub fn stream_layout(data_type: &DataType) -> Vec<Stream> {
     let mut out = Vec::new();
-    push_streams(data_type, Some(1), &mut out);
+    visit(data_type, Some(1), &mut |stream, _| out.push(stream));
+    out
+}
+
+/// What a column's streams hold, and of streams of values, of which type those are.
+pub fn stream_leaves(data_type: &DataType) -> Vec<(StreamType, Option<&DataType>)> {
+    let mut out = Vec::new();
+    visit(data_type, Some(1), &mut |stream, leaf| out.push((stream.stream_type, leaf)));
     out
 }
 
@@ -53,35 +60,39 @@ pub fn leaf_type(data_type: &DataType) -> Option<&DataType> {
     }
 }
 
-fn push_streams(data_type: &DataType, slots_per_row: Option<u64>, out: &mut Vec<Stream>) {
+fn visit<'a>(data_type: &'a DataType, slots_per_row: Option<u64>, see: &mut impl FnMut(Stream, Option<&'a DataType>)) {
     use arrow::datatypes::UnionMode;
     let stream = |stream_type| Stream { stream_type, slots_per_row };
     match data_type {
         DataType::Null => {}
         DataType::Struct(fields) => {
-            out.push(stream(StreamType::Validity));
+            see(stream(StreamType::Validity), None);
             for field in fields {
-                push_streams(field.data_type(), slots_per_row, out);
+                visit(field.data_type(), slots_per_row, see);
             }
         }
         DataType::List(child) | DataType::LargeList(child) | DataType::ListView(child) | DataType::LargeListView(child) | DataType::Map(child, _) => {
-            out.extend([stream(StreamType::Validity), stream(StreamType::Offsets)]);
-            push_streams(child.data_type(), None, out);
+            see(stream(StreamType::Validity), None);
+            see(stream(StreamType::Offsets), None);
+            visit(child.data_type(), None, see);
         }
         DataType::FixedSizeList(child, size) => {
-            out.push(stream(StreamType::Validity));
+            see(stream(StreamType::Validity), None);
             let size = u64::try_from(*size).ok();
-            push_streams(child.data_type(), slots_per_row.zip(size).and_then(|(slots, size)| slots.checked_mul(size)), out);
+            visit(child.data_type(), slots_per_row.zip(size).and_then(|(slots, size)| slots.checked_mul(size)), see);
         }
         DataType::Union(fields, mode) => {
-            out.push(stream(StreamType::Data));
+            see(stream(StreamType::Data), None);
             let child_slots = if *mode == UnionMode::Sparse { slots_per_row } else { None };
             for (_, field) in fields.iter() {
-                push_streams(field.data_type(), child_slots, out);
+                visit(field.data_type(), child_slots, see);
             }
         }
-        DataType::Dictionary(_, value) => push_streams(value, slots_per_row, out),
-        DataType::RunEndEncoded(_, values) => push_streams(values.data_type(), slots_per_row, out),
-        _leaf => out.extend([stream(StreamType::Validity), stream(StreamType::Data)]),
+        DataType::Dictionary(_, value) => visit(value, slots_per_row, see),
+        DataType::RunEndEncoded(_, values) => visit(values.data_type(), slots_per_row, see),
+        leaf => {
+            see(stream(StreamType::Validity), None);
+            see(stream(StreamType::Data), Some(leaf));
+        }
     }
 }

@@ -116,7 +116,7 @@ impl ColumnWriter {
     /// Writes the filters of the stripe that has been finished.
     pub(super) fn write_filters(&mut self, position: &mut u64, out: &mut Vec<Bytes>) -> Result<()> {
         for (index, stream) in self.streams.iter_mut().enumerate() {
-            if let Some((bytes, blocks)) = stream.finish_filter(&self.settings) {
+            if let Some((bytes, blocks)) = stream.take_filter() {
                 self.metadata.set_filter(index, BloomDesc::new(*position, blocks)).map_err(|error| error.in_column(self.field.name()))?;
                 *position += bytes.len() as u64;
                 out.push(Bytes::from(bytes));

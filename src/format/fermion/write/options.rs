@@ -98,10 +98,11 @@ impl WriterOptions {
     /// Refuses filters of columns that there are none of, or that cannot have any.
     pub(super) fn check_filters(&self, schema: &Schema) -> Result<()> {
         for name in &self.bloom_filter_columns {
-            let Ok(field) = schema.field_with_name(name) else {
+            let mut named = schema.fields().iter().filter(|field| field.name() == name).peekable();
+            if named.peek().is_none() {
                 return Err(Error::invalid_argument(format!("bloom_filter_columns names {name:?}, which is no column")));
-            };
-            if !can_have_filter(field.data_type()) {
+            }
+            if let Some(field) = named.find(|field| !can_have_filter(field.data_type())) {
                 let message = format!("bloom_filter_columns names a column of {}, which cannot have a bloom filter", field.data_type());
                 return Err(Error::invalid_argument(message).in_column(name));
             }

@@ -71,6 +71,8 @@ pub(super) struct StreamWriter {
     dictionary: Vec<PendingPage>,
     dictionary_memory: Memory,
     filter: BloomBuilder,
+    /// The filter of the stripe that is closed, and its blocks.
+    built_filter: Option<(Vec<u8>, u32)>,
 }
 
 /// A page that waits to be encoded, or for the end of its stripe.
@@ -178,6 +180,7 @@ impl StreamWriter {
             dictionary: Vec::new(),
             dictionary_memory: Memory::default(),
             filter: BloomBuilder::default(),
+            built_filter: None,
         }
     }
 
@@ -208,15 +211,16 @@ impl StreamWriter {
     }
 
     /// The filter of the chunk that has been finished last, and its blocks.
-    pub(super) fn finish_filter(&mut self, settings: &PageSettings) -> Option<(Vec<u8>, u32)> {
-        let false_positives = settings.filter?;
-        std::mem::take(&mut self.filter).finish(false_positives, settings.checksums)
+    pub(super) fn take_filter(&mut self) -> Option<(Vec<u8>, u32)> {
+        self.built_filter.take()
     }
 
     /// No more pages will come: what is left of the dictionary is its last page, unless it is better to do without.
     pub(super) fn close_stripe(&mut self, settings: &PageSettings) -> Result<()> {
         self.add_dictionary(true, settings)?;
         self.sharing = self.sharing.next_chunk();
+        let filter = std::mem::take(&mut self.filter);
+        self.built_filter = settings.filter.and_then(|false_positives| filter.finish(false_positives, settings.checksums));
         Ok(())
     }
 
@@ -317,7 +321,7 @@ impl StreamWriter {
         self.memory = stream.memory.clone();
         self.dictionary_memory = stream.dictionary_memory.clone();
         self.sharing = stream.sharing;
-        self.filter = stream.filter;
+        self.built_filter = stream.built_filter;
         let uniform = |valid: bool| stream.pages.iter().all(|page| matches!(page.body, Body::Uniform(v) if v == valid));
         match stream.kind {
             StreamType::Validity if uniform(true) => return Ok(Chunk::Default),
