@@ -72,12 +72,18 @@ impl ObjectReader {
     }
 
     /// Gives a load the bytes that it asks for until it is done.
-    pub(super) async fn load<L: Load + Send>(&self, mut load: L) -> Result<L::Output> {
+    pub(super) async fn load<L: Load + Send>(&self, load: L) -> Result<L::Output> {
+        self.try_load(load).await?.map_err(|error| self.fault(error))
+    }
+
+    /// The same, with errors of the format as such.
+    pub(super) async fn try_load<L: Load + Send>(&self, mut load: L) -> Result<Result<L::Output, Error>> {
         let mut fetched = Vec::new();
         loop {
-            match load.resume(fetched).map_err(|error| self.fault(error))? {
-                Loading::Fetch(fetches) => fetched = self.fetch(&fetches).await?,
-                Loading::Ready(output) => return Ok(output),
+            match load.resume(fetched) {
+                Ok(Loading::Fetch(fetches)) => fetched = self.fetch(&fetches).await?,
+                Ok(Loading::Ready(output)) => return Ok(Ok(output)),
+                Err(error) => return Ok(Err(error)),
             }
         }
     }

@@ -21,6 +21,7 @@
 //! | `decode` | batches of a loaded stripe |
 //! | `rows` | `file_row_index()` |
 //! | `io`, `cache` | bytes from a store; open files in DataFusion's cache |
+//! | `inspect` | `TableFunctionImpl`: what Fermion files are made of |
 //! | `sink` | `FileSink`: `COPY`, `INSERT` |
 //! | `metrics`, `error` | what is counted, what is reported |
 //!
@@ -36,6 +37,7 @@ mod fermion;
 mod file;
 mod filter;
 mod format;
+mod inspect;
 mod io;
 mod kind;
 mod lift;

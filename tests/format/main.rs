@@ -9,6 +9,7 @@ mod drive;
 mod golden;
 mod golden_types;
 mod hostile;
+mod inspect;
 mod mended;
 mod narrow;
 mod random;

@@ -53,13 +53,13 @@ fn file() -> Bytes {
 }
 
 /// Where the parts of a file are that have a CRC32 each, and where that is.
-struct Parts {
+pub(crate) struct Parts {
     /// What is covered, and where its CRC32 stands; those that cover others come last.
     covered: Vec<(Range<usize>, usize)>,
 }
 
 impl Parts {
-    fn of(file: &[u8]) -> Self {
+    pub(crate) fn of(file: &[u8]) -> Self {
         let number = |at: usize| usize::try_from(u64::from_le_bytes(file[at..at + 8].try_into().unwrap())).unwrap();
         let small = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap()) as usize;
         let footer = file.len() - FOOTER;
@@ -83,7 +83,7 @@ impl Parts {
         Self { covered }
     }
 
-    fn mend(&self, file: &mut [u8]) {
+    pub(crate) fn mend(&self, file: &mut [u8]) {
         for (range, at) in &self.covered {
             let crc = crc32fast::hash(&file[range.clone()]);
             file[*at..*at + 4].copy_from_slice(&crc.to_le_bytes());

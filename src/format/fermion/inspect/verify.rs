@@ -54,14 +54,14 @@ impl VerifyColumn {
 
     fn next_stripe(&mut self) -> Result<Loading<Vec<Error>>> {
         loop {
-            let Some(stripe) = self.meta.stripes().get(self.stripe) else { return Ok(Loading::Ready(std::mem::take(&mut self.faults))) };
+            if self.stripe >= self.meta.stripes().len() {
+                return Ok(Loading::Ready(std::mem::take(&mut self.faults)));
+            }
             let request = ScanRequest {
                 prune_columns: vec![FieldPath::from(self.column)],
-                // One that has no bytes belongs to the range that it starts in.
-                range: Some(stripe.offset..stripe.end().max(stripe.offset + 1)),
                 ..ScanRequest::new(vec![self.column], Arc::new(Schema::new(vec![Arc::clone(&self.field)])))
             };
-            let scan = FermionScan::new(Arc::clone(&self.meta), request)?;
+            let scan = FermionScan::of_stripe(Arc::clone(&self.meta), request, self.stripe)?;
             let scan = Box::new(StripeScan { scan, zones: None, batches: Vec::new() });
             if let Some(loading) = self.scan(scan, Answer::Next) {
                 return Ok(loading);

@@ -73,6 +73,13 @@ impl FermionScan {
         Ok(Self { meta, request, fields, wanted, parts, patience: Patience::default(), lookup_patience, lookups: Lookups::default(), state })
     }
 
+    /// Of one stripe alone.
+    pub(in crate::format::fermion) fn of_stripe(meta: Arc<FileMeta>, request: ScanRequest, stripe: usize) -> Result<Self> {
+        let mut scan = Self::new(meta, request)?;
+        scan.parts.retain(|part| part.stripe == stripe);
+        Ok(scan)
+    }
+
     fn next(&mut self, state: State, answer: Answer) -> Result<Step> {
         match (state, answer) {
             (State::LoadColumns(load), Answer::Next) => self.load_columns(load, Vec::new()),

@@ -9,7 +9,7 @@ use crate::format::array::{Piece, check_nulls, check_rows, join, shred};
 use crate::format::error::{Error, Result};
 use crate::format::fermion::bloom::BloomDesc;
 use crate::format::fermion::cmb::{CmbBuilder, StreamType};
-use crate::format::fermion::schema::streams;
+use crate::format::fermion::schema::{stream_leaves, streams};
 
 /// A page of a column that waits to be encoded.
 pub(super) struct ColumnPage<'a> {
@@ -34,13 +34,16 @@ pub(super) struct ColumnWriter {
     streams: Vec<StreamWriter>,
     metadata: CmbBuilder,
     settings: PageSettings,
+    /// Each stream can say that all is null without storing anything, which the type ids of unions cannot.
+    can_be_left_out: bool,
 }
 
 impl ColumnWriter {
     pub(super) fn new(field: FieldRef, settings: PageSettings) -> Self {
         let streams: Vec<StreamWriter> = streams(field.data_type()).into_iter().map(StreamWriter::new).collect();
         let metadata = CmbBuilder::new(field.data_type());
-        Self { field, streams, metadata, settings }
+        let can_be_left_out = stream_leaves(field.data_type()).iter().all(|(holds, leaf)| *holds != StreamType::Data || leaf.is_some());
+        Self { field, streams, metadata, settings, can_be_left_out }
     }
 
     /// Adds rows, which follow each other, to the stripe that is being filled, as pages that wait to be encoded.
@@ -109,7 +112,13 @@ impl ColumnWriter {
 
     /// Ends a stripe of `rows` rows: the streams go out one after the other.
     pub(super) fn finish_stripe(&mut self, rows: u32, position: &mut u64, out: &mut Vec<Bytes>) -> Result<()> {
-        let chunks = self.streams.iter_mut().map(|stream| stream.finish_stripe(position, &self.settings, out)).collect::<Result<_>>();
+        // Below nulls alone there is nothing to store.
+        let is_null = self.can_be_left_out && self.streams.first().is_some_and(StreamWriter::is_all_null);
+        let chunks = self.streams.iter_mut().map(|stream| match is_null {
+            true => Ok(stream.leave_out()),
+            false => stream.finish_stripe(position, &self.settings, out),
+        });
+        let chunks = chunks.collect::<Result<_>>();
         chunks.and_then(|chunks| self.metadata.push_stripe(rows, chunks)).map_err(|error| error.in_column(self.field.name()))
     }
 

@@ -315,17 +315,34 @@ impl StreamWriter {
         self.pages.push(PendingPage { rows, stats, body });
     }
 
+    /// Whether it says that all slots of the stripe are null.
+    pub(super) fn is_all_null(&self) -> bool {
+        self.kind == StreamType::Validity && self.is_uniform(false)
+    }
+
+    /// Whether all pages are of slots that are all valid, or all null.
+    fn is_uniform(&self, valid: bool) -> bool {
+        self.pages.iter().all(|page| matches!(page.body, Body::Uniform(v) if v == valid))
+    }
+
+    /// Forgets the stripe, in which everything is null.
+    pub(super) fn leave_out(&mut self) -> Chunk {
+        let stream = std::mem::replace(self, Self::new(self.kind));
+        (self.memory, self.dictionary_memory, self.sharing) = (stream.memory, stream.dictionary_memory, stream.sharing);
+        if self.kind == StreamType::Validity { Chunk::AllNull } else { Chunk::Default }
+    }
+
     /// Ends the stripe: the pages go out, at `position`, and the chunk that describes them comes back.
     pub(super) fn finish_stripe(&mut self, position: &mut u64, settings: &PageSettings, out: &mut Vec<Bytes>) -> Result<Chunk> {
         let stream = std::mem::replace(self, Self::new(self.kind));
+        let [all_valid, all_null] = [true, false].map(|valid| stream.is_uniform(valid));
         self.memory = stream.memory.clone();
         self.dictionary_memory = stream.dictionary_memory.clone();
         self.sharing = stream.sharing;
         self.built_filter = stream.built_filter;
-        let uniform = |valid: bool| stream.pages.iter().all(|page| matches!(page.body, Body::Uniform(v) if v == valid));
         match stream.kind {
-            StreamType::Validity if uniform(true) => return Ok(Chunk::Default),
-            StreamType::Validity if uniform(false) => return Ok(Chunk::AllNull),
+            StreamType::Validity if all_valid => return Ok(Chunk::Default),
+            StreamType::Validity if all_null => return Ok(Chunk::AllNull),
             StreamType::Offsets if stream.next_offset == 0 => return Ok(Chunk::Default),
             StreamType::Data if !stream.any_valid => return Ok(Chunk::Default),
             _ => {}
