@@ -1,10 +1,11 @@
-//! The `fermion` command: a SQL shell, a file converter and a demonstration of the Fermion format.
+//! The `fermion` command: a SQL shell, a file converter, a look into files and a demonstration of the Fermion format.
 
 mod context;
 mod convert;
 mod demo;
 mod engine;
 mod error;
+mod inspect;
 mod output;
 mod script;
 mod shell;
@@ -18,6 +19,7 @@ use clap::{Parser, Subcommand};
 use crate::convert::ConvertArgs;
 use crate::demo::DemoArgs;
 use crate::error::{Error, Result};
+use crate::inspect::{InspectArgs, VerifyArgs};
 use crate::shell::ShellArgs;
 
 #[global_allocator]
@@ -51,6 +53,10 @@ enum Action {
     Convert(ConvertArgs),
     /// Write TPC-H data as Fermion and as Parquet, and run the same queries over both
     Demo(DemoArgs),
+    /// Show what a Fermion file is made of: areas, columns, pages, encodings, statistics
+    Inspect(InspectArgs),
+    /// Check every checksum, count and bound of Fermion files, and name each fault
+    Verify(VerifyArgs),
 }
 
 #[tokio::main]
@@ -67,6 +73,8 @@ async fn run(cli: Cli) -> Result<()> {
         None => shell::run(cli.shell).await,
         Some(Action::Convert(args)) => convert::run(args).await,
         Some(Action::Demo(args)) => demo::run(args).await,
+        Some(Action::Inspect(args)) => inspect::run(args).await,
+        Some(Action::Verify(args)) => inspect::verify(args).await,
     }
 }
 

@@ -7,6 +7,8 @@ mod convert;
 #[cfg(test)]
 mod demo;
 #[cfg(test)]
+mod inspect;
+#[cfg(test)]
 mod readme;
 #[cfg(test)]
 mod shell;

@@ -1,0 +1,49 @@
+//! `fermion verify`: every checksum, count and bound of files.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use datafusion::arrow::array::AsArray;
+
+use super::{File, counted, number};
+use crate::error::{Error, Result};
+use crate::output::line;
+use crate::units::size;
+
+/// Which files.
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// Fermion files
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+}
+
+/// Names each fault, and fails if there is one.
+pub(crate) async fn run(args: VerifyArgs) -> Result<()> {
+    let (mut faults, mut damaged) = (0, 0);
+    for path in &args.files {
+        let file = File::open(path)?;
+        let found = faults_of(&file).await?;
+        for fault in &found {
+            line(format_args!("{}: {fault}", file.name))?;
+        }
+        if found.is_empty() {
+            let metadata = file.metadata().await?;
+            let [rows, columns, bytes] = ["rows", "columns", "bytes"].map(|name| number(&metadata, name));
+            line(format_args!("{}: whole ({}, {}, {})", file.name, counted(rows, "row"), counted(columns, "column"), size(bytes)))?;
+        }
+        faults += found.len() as u64;
+        damaged += u64::from(!found.is_empty());
+    }
+    match (faults, args.files.len()) {
+        (0, _) => Ok(()),
+        (_, 1) => Err(Error::failed(counted(faults, "fault"))),
+        (_, files) => Err(Error::failed(format!("{} in {damaged} of {files} files", counted(faults, "fault")))),
+    }
+}
+
+async fn faults_of(file: &File) -> Result<Vec<String>> {
+    let batches = file.query(&format!("SELECT fault FROM fermion_verify({})", file.quoted)).await?;
+    let texts = batches.iter().filter_map(|batch| batch.column(0).as_string_opt::<i32>());
+    Ok(texts.flat_map(|column| column.iter().flatten().map(str::to_owned).collect::<Vec<_>>()).collect())
+}
