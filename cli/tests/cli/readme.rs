@@ -22,7 +22,8 @@ fn the_sql_of_the_readme_runs_as_it_stands() {
             bench.ok(&["--maxrows", "inf", "-f", "readme.sql"])
         })
         .collect();
-    let [fermion, alkaid] = outputs.as_slice() else { panic!("{outputs:?}") };
+    let [fermion, rides, alkaid] = outputs.as_slice() else { panic!("{outputs:?}") };
     assert!(fermion.contains("pages_pruned_statistics") && fermion.contains("bytes_scanned"), "{fermion}");
+    assert!(rides.contains("| [0] ") && rides.contains("| 5000 ") && rides.contains("| offsets "), "{rides}");
     assert!(alkaid.contains("| 100000 ") && alkaid.contains("| 142857 "), "{alkaid}");
 }
