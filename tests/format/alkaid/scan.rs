@@ -110,6 +110,35 @@ fn batches_are_pruned_by_the_zone_map() {
 }
 
 #[test]
+fn small_batches_are_fetched_together() {
+    let column = |factor: i64| -> ArrayRef { Arc::new(Int64Array::from_iter_values((0..100_000).map(|row| row * factor))) };
+    let words: ArrayRef = Arc::new((0..100_000).map(|row| Some(["a", "b", "c", "d"][row / 1000 % 4])).collect::<DictionaryArray<Int8Type>>());
+    let columns = (1..30).map(|factor| (format!("c{factor}"), column(factor))).chain([("w".to_owned(), words)]);
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    for form in [Form::File, Form::Stream] {
+        let options = WriterOptions { form, batch_rows: 1000, ..Default::default() };
+        let file = write(&batch.schema(), std::slice::from_ref(&batch), options).unwrap();
+        let mut store = Store::new(&file);
+        let meta = store.open(1 << 20).unwrap();
+        let read = |store: &mut Store, columns: &[usize]| {
+            let (requests, bytes) = (store.requests, store.bytes);
+            let read = store.scan(&meta, request(&meta, columns, 10_000), |_| unreachable!()).unwrap();
+            assert_eq!(read.len(), 100);
+            assert!(concat_batches(&read[0].schema(), &read).unwrap() == batch.project(columns).unwrap(), "{form:?}");
+            (store.requests - requests, store.bytes - bytes)
+        };
+        // Metadata of messages first.
+        read(&mut store, &[0]);
+        let (requests, bytes) = read(&mut store, &[0, 29]);
+        // The last column of a batch and the first of the next are near each other.
+        assert!((100..110).contains(&requests), "{requests}");
+        assert!((900_000..1_100_000).contains(&bytes), "{bytes}");
+        let (requests, bytes) = read(&mut store, &(0..30).collect::<Vec<_>>());
+        assert!(requests <= 100 && bytes < file.len(), "{requests} requests, {bytes} bytes");
+    }
+}
+
+#[test]
 fn files_without_a_zone_map_know_their_nulls() {
     let (schema, batch) = {
         let (_, batch) = with_text();

@@ -102,6 +102,16 @@ impl BatchPlan {
         self
     }
 
+    /// Asks for what the other needs, too.
+    pub(super) fn and(&mut self, other: &Self) {
+        self.requests = requests(self.requests.iter().chain(&other.requests).cloned().collect());
+    }
+
+    /// Bytes to read.
+    pub(super) fn bytes(&self) -> u64 {
+        self.requests.iter().map(|range| range.end - range.start).sum()
+    }
+
     fn parts(&self) -> impl Iterator<Item = &PartPlan> {
         let dictionaries = self.dictionaries.iter().flat_map(|dictionary| &dictionary.parts);
         dictionaries.chain(self.columns.iter().map(|column| &column.part))

@@ -30,11 +30,18 @@ pub struct AlkaidScan {
     request: ScanRequest,
     wanted: Vec<WantedColumn>,
     batches: VecDeque<usize>,
+    /// The plans of the next batches, whose bytes have come with those of the ones before.
+    ahead: VecDeque<BatchPlan>,
+    fetched_ahead: Fetched,
     /// Dictionaries of the last batch, which are most likely those of the next.
     dictionaries: HashMap<Key, Arc<Dictionary>>,
     patience: Patience,
     state: State,
 }
+
+/// Batches are fetched together up to so many bytes, and so many of them.
+const AHEAD_BYTES: u64 = 1 << 20;
+const AHEAD_BATCHES: usize = 15;
 
 /// Where the scan is; each state is left by the answer it waits for.
 #[derive(Debug)]
@@ -56,7 +63,17 @@ impl AlkaidScan {
         let columns = request.columns.iter().zip(request.schema.fields()).enumerate();
         let wanted = columns.map(|(position, (column, out))| wanted_column(&meta, position, *column, out.data_type())).collect::<Result<_>>()?;
         let batches = meta.parts(request.range.as_ref()).into_iter().map(|(index, _)| index).collect();
-        Ok(Self { meta, request, wanted, batches, dictionaries: HashMap::new(), patience: Patience::default(), state: State::Begin })
+        Ok(Self {
+            meta,
+            request,
+            wanted,
+            batches,
+            ahead: VecDeque::new(),
+            fetched_ahead: Fetched::default(),
+            dictionaries: HashMap::new(),
+            patience: Patience::default(),
+            state: State::Begin,
+        })
     }
 
     fn next(&mut self, state: State, answer: Answer) -> Result<Step> {
@@ -122,6 +139,12 @@ impl AlkaidScan {
     }
 
     fn next_batch(&mut self) -> Result<Step> {
+        if let Some(plan) = self.ahead.pop_front() {
+            // Its dictionaries have been planned with, so none of them may be forgotten before.
+            self.batches.pop_front();
+            let fetched = std::mem::take(&mut self.fetched_ahead);
+            return self.decode_fetched(&plan, [0..plan.rows].into(), fetched);
+        }
         let Some(batch) = self.batches.pop_front() else {
             self.state = State::Done;
             return Ok(Step::Done);
@@ -137,8 +160,7 @@ impl AlkaidScan {
         let is_later = |column: &&ColumnPlan| !self.request.selects_by(column.position);
         let other_bytes = plan.columns.iter().filter(is_later).map(ColumnPlan::bytes).sum();
         if !self.request.is_selective(other_bytes) || !self.patience.asks() {
-            let ranges = [0..plan.rows].into();
-            return self.fetch(plan, ranges, Fetched::default());
+            return self.fetch_ahead(plan);
         }
         let plan = self.plan(batch, |position| self.request.selects_by(position))?;
         let fetches = plan.fetches();
@@ -147,6 +169,22 @@ impl AlkaidScan {
         }
         self.state = State::FetchSelecting(Box::new(plan));
         Ok(Step::Fetch(fetches))
+    }
+
+    /// Fetches a batch, and with it those behind it, where they are small: what a request costs is then not paid for each.
+    fn fetch_ahead(&mut self, mut plan: BatchPlan) -> Result<Step> {
+        let mut bytes = plan.bytes();
+        for batch in self.batches.iter().take(AHEAD_BATCHES) {
+            if bytes >= AHEAD_BYTES || !self.request.select_columns.is_empty() {
+                break;
+            }
+            let next = self.plan(*batch, |_| true)?;
+            bytes += next.bytes();
+            plan.and(&next);
+            self.ahead.push_back(next);
+        }
+        let ranges = [0..plan.rows].into();
+        self.fetch(plan, ranges, Fetched::default())
     }
 
     /// Plans to read the columns at some positions.
@@ -189,8 +227,15 @@ impl AlkaidScan {
 
     fn decode(&mut self, mut plan: BatchPlan, ranges: Vec<Range<usize>>, before: Fetched, bytes: Vec<Bytes>) -> Result<Step> {
         let fetched = Fetched::new(std::mem::take(&mut plan.requests), bytes)?.after(before);
-        self.load_dictionaries(&plan, &fetched)?;
-        let columns = self.columns(&plan, &fetched)?;
+        self.decode_fetched(&plan, ranges, fetched)
+    }
+
+    fn decode_fetched(&mut self, plan: &BatchPlan, ranges: Vec<Range<usize>>, fetched: Fetched) -> Result<Step> {
+        self.load_dictionaries(plan, &fetched)?;
+        let columns = self.columns(plan, &fetched)?;
+        if !self.ahead.is_empty() {
+            self.fetched_ahead = fetched;
+        }
         self.state = State::NextBatch;
         Ok(Step::Decode(Box::new(self.morsel(columns, ranges.into()))))
     }
@@ -202,6 +247,10 @@ impl AlkaidScan {
 
     fn load_dictionaries(&mut self, plan: &BatchPlan, fetched: &Fetched) -> Result<()> {
         for dictionary in &plan.dictionaries {
+            // Of a batch that was planned ahead, it may have come with one before.
+            if self.dictionaries.contains_key(&dictionary.wanted.key) {
+                continue;
+            }
             let loaded = dictionary.load(&self.meta, fetched, |key| self.dictionaries.get(key).cloned())?;
             self.dictionaries.insert(dictionary.wanted.key.clone(), Arc::new(loaded));
         }
