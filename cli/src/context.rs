@@ -10,5 +10,6 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 pub(crate) fn session(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> Result<SessionContext> {
     let ctx = SessionContext::new_with_config_rt(config, runtime);
     datafusion_fermion::register(&ctx)?;
+    datafusion_fermion::provider::register_inspection(&ctx);
     Ok(ctx)
 }

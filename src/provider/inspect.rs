@@ -16,6 +16,7 @@ use datafusion::execution::SessionState;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::prelude::SessionContext;
 use datafusion_datasource::memory::MemorySourceConfig;
 use futures::TryStreamExt;
 
@@ -43,8 +44,14 @@ const SUBJECTS: [(&str, Subject); 4] = [
     ("fermion_verify", Subject::Faults),
 ];
 
-/// Makes a session know the functions.
-pub(super) fn register(state: &mut SessionState) {
+/// Makes a session know the table functions `fermion_metadata`, `fermion_columns`, `fermion_pages` and `fermion_verify`, which show what a file is made of, and whether it is whole.
+/// Who may say SELECT can then look at any file that the session's stores have.
+pub fn register_inspection(context: &SessionContext) {
+    let state = context.state_ref();
+    register(&mut state.write());
+}
+
+fn register(state: &mut SessionState) {
     for (name, subject) in SUBJECTS {
         state.register_udtf(name, Arc::new(InspectFunction { name, subject }));
     }
@@ -190,7 +197,9 @@ impl InspectTable {
         let mut batches = Vec::with_capacity(files.len());
         for object in files {
             let is_local = self.url.object_store() == ObjectStoreUrl::local_filesystem();
-            let reader = ObjectReader::new(Arc::clone(&store), Arc::new(object), options.coalesce_gap).local(is_local);
+            let reader = ObjectReader::new(Arc::clone(&store), Arc::new(object), options.coalesce_gap)
+                .caching(Some(Arc::clone(&state.runtime_env().cache_manager)))
+                .local(is_local);
             let mut rows = Rows::new(self.subject, &reader.object().location);
             self.add(&reader, &options, &mut rows).await?;
             batches.push(rows.finish()?);
@@ -239,6 +248,7 @@ async fn add_pages(reader: &ObjectReader, meta: &Arc<FileMeta>, column: Option<&
     if column.is_none() {
         file_parts(meta).iter().for_each(|part| rows.add_part(None, part));
     }
+    reader.load(meta.load_columns(&columns.clone().collect::<Vec<_>>())).await?;
     for column in columns {
         let name = meta.field(column).map_err(|error| reader.fault(error))?.name().clone();
         let parts = reader.load(InspectColumn::new(meta, column)).await?;
@@ -248,11 +258,17 @@ async fn add_pages(reader: &ObjectReader, meta: &Arc<FileMeta>, column: Option<&
 }
 
 async fn add_faults(reader: &ObjectReader, meta: &Arc<FileMeta>, rows: &mut Rows) -> Result<()> {
+    // All at once; what is damaged is found out column by column.
+    let _damaged = reader.try_load(meta.load_columns(&(0..meta.column_count()).collect::<Vec<_>>())).await?;
     for column in 0..meta.column_count() {
-        let faults = match VerifyColumn::new(meta, column) {
+        let mut faults = match VerifyColumn::new(meta, column) {
             Ok(verify) => reader.try_load(verify).await?.unwrap_or_else(|error| vec![error]),
             Err(error) => vec![error],
         };
+        // There may be pages that no row needs.
+        if faults.is_empty() {
+            faults.extend(reader.try_load(InspectColumn::new(meta, column)).await?.err());
+        }
         faults.iter().for_each(|fault| rows.add_fault(fault));
     }
     Ok(())

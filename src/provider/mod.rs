@@ -66,6 +66,7 @@ pub use alkaid::{Alkaid, AlkaidFormat, AlkaidFormatFactory, AlkaidOptions, Alkai
 pub use error::FileError;
 pub use fermion::{Fermion, FermionFormat, FermionFormatFactory, FermionOptions, FermionReadOptions, FermionSink, FermionTable, FermionWriteOptions};
 pub use format::{FactoryOf, FormatOf};
+pub use inspect::register_inspection;
 pub use kind::TableFormat;
 pub use options::OptionsOf;
 pub use register::{FermionDataFrameExt, FermionSessionExt, register};

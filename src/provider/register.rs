@@ -17,22 +17,18 @@ use datafusion::prelude::SessionContext;
 use super::alkaid::{Alkaid, AlkaidReadOptions, AlkaidWriteOptions};
 use super::fermion::{Fermion, FermionReadOptions, FermionWriteOptions};
 use super::format::FactoryOf;
-use super::inspect;
 use super::kind::TableFormat;
 use super::options::OptionsOf;
 use super::table::TableOf;
 
 /// Makes a session read and write all formats: `STORED AS FERMION`, `SELECT … FROM 'x.fermion'` (where the session allows tables by file name),
 /// and the options `fermion.*`; the same with `ALKAID` and `alkaid.*`. Arrow files, which DataFusion can read, too, are from then on read by this crate.
-/// The table functions `fermion_metadata`, `fermion_columns`, `fermion_pages` and `fermion_verify` show what a file is made of, and whether it is whole.
 /// To do it again does no harm, and keeps options that have been set.
 pub fn register(context: &SessionContext) -> Result<()> {
     let state = context.state_ref();
     let mut state = state.write();
     register_format::<Fermion>(&mut state)?;
-    register_format::<Alkaid>(&mut state)?;
-    inspect::register(&mut state);
-    Ok(())
+    register_format::<Alkaid>(&mut state)
 }
 
 fn register_format<F: TableFormat>(state: &mut SessionState) -> Result<()> {

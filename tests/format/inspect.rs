@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use arrow::array::{ArrayRef, DictionaryArray, Int8Array, Int64Array, RecordBatch, StringViewArray};
 use bytes::Bytes;
 use datafusion_fermion::format::fermion::inspect::{FilePart, InspectColumn, PartKind, VerifyColumn, column_layout, file_layout, file_parts};
 use datafusion_fermion::format::fermion::{OpenOptions, WriterOptions};
@@ -121,6 +121,19 @@ fn a_fault_in_one_stripe_does_not_hide_one_in_another() {
     assert_eq!(offsets, [pages.first(), pages.last()].map(|part| part.map(|part| part.range.start)));
 }
 
+/// Of arrays that Arrow cannot join, or not without more memory than there is.
+#[test]
+fn dictionaries_of_many_batches_are_checked_too() {
+    let words = |count: usize| -> ArrayRef {
+        let keys = Int8Array::from_iter_values((0..40_000).map(|row| i8::try_from(row / 8192 * 7 % 10).unwrap()));
+        let values = StringViewArray::from_iter_values((0..count).map(|word| format!("a word that is longer than a view {word}")));
+        Arc::new(DictionaryArray::new(keys, Arc::new(values)))
+    };
+    let batch = RecordBatch::try_from_iter([("w", words(100))]).unwrap();
+    let file = write(&batch.schema(), &[batch], WriterOptions::default()).unwrap();
+    assert!(verify(&file).unwrap().is_empty());
+}
+
 /// What every checksum covers can still be wrong.
 #[test]
 fn metadata_that_lies_is_found() {
@@ -144,6 +157,17 @@ fn metadata_that_lies_is_found() {
         let faults = lies(&meta(1024, 2047), &meta(min, max));
         assert_eq!((faults.len(), faults[0].section()), (1, Some(Section::ColumnMetadata)));
         assert!(faults[0].to_string().contains(what), "{}", faults[0]);
+    }
+    // The bounds of the chunk, 0 to 3999, behind its flags: they, too, and that they are values.
+    let desc = |min: i64, max: i64| [&0b11_0111_u32.to_le_bytes()[..], &min.to_le_bytes(), &max.to_le_bytes()].concat();
+    for (min, max, what) in [
+        (1, 3999, "below its lower bound"),
+        (0, 100, "above its upper bound"),
+        (-5, 3999, "the least value that is said"),
+        (0, 4000, "the greatest value that is said"),
+    ] {
+        let faults = lies(&desc(0, 3999), &desc(min, max));
+        assert!(faults.len() == 1 && faults[0].to_string().contains(what), "{faults:?}");
     }
     // The nulls of the first page, 103, before its flags.
     let ext = |nulls: u32| [nulls.to_le_bytes(), 0b10_0111_u32.to_le_bytes()].concat();

@@ -373,7 +373,11 @@ fn check_bounds(column: &ZoneColumn, zone: usize, rows: &RecordBatch) {
     // Below nulls alone, nothing is stored.
     let is_below_nulls = !column.column.fields.is_empty() && top.null_count() == top.len();
     if let Some(nulls) = column.null_counts.is_valid(zone).then(|| column.null_counts.value(zone)) {
-        assert!(is_below_nulls || nulls == values.logical_null_count() as u64, "{nulls} nulls of {}", values.data_type());
+        assert!(
+            nulls == values.logical_null_count() as u64 || is_below_nulls && nulls == values.len() as u64,
+            "{nulls} nulls of {}",
+            values.data_type()
+        );
     }
     let mut plain = spelled(values);
     if let DataType::RunEndEncoded(_, values) = plain.data_type() {

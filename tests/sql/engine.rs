@@ -67,6 +67,7 @@ impl Engine {
         let config = SessionConfig::new().with_information_schema(true).with_target_partitions(4);
         let context = SessionContext::new_with_config(config);
         datafusion_fermion::register(&context)?;
+        datafusion_fermion::provider::register_inspection(&context);
         let directory = directory.to_string_lossy().into_owned();
         Ok(Self { context: context.enable_url_table(), format, directory })
     }

@@ -13,6 +13,7 @@ use datafusion::arrow::datatypes::Int64Type;
 use datafusion::arrow::json::ArrayWriter;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use url::Url;
 
 pub(crate) use self::verify::{VerifyArgs, run as verify};
 use crate::error::{Doing, Error, Result};
@@ -87,9 +88,11 @@ impl File {
         if metadata.is_dir() {
             return Err(Error::failed(format!("'{name}' is a directory; name a file")));
         }
-        let whole = std::path::absolute(path).doing(|| format!("cannot find '{name}'"))?;
+        // Characters of patterns are part of the name.
+        let whole = fs::canonicalize(path).doing(|| format!("cannot find '{name}'"))?;
+        let url = Url::from_file_path(&whole).map_err(|()| Error::failed(format!("cannot name '{name}'")))?;
         let ctx = context::session(SessionConfig::new(), Arc::default())?;
-        Ok(Self { ctx, quoted: format!("'{}'", whole.display().to_string().replace('\'', "''")), name })
+        Ok(Self { ctx, quoted: format!("'{}'", url.as_str().replace('\'', "''")), name })
     }
 
     async fn query(&self, sql: &str) -> Result<Vec<RecordBatch>> {
@@ -163,10 +166,11 @@ impl File {
                 self.quoted
             ))
             .await?;
-        // A name may hold what ends a script.
-        let [file, parts] = [json(&self.metadata().await?)?, json(&parts)?].map(|json| json.replace("</", "<\\/"));
+        // A name may hold what ends a script, or begins one.
+        let [file, parts] = [json(&self.metadata().await?)?, json(&parts)?].map(|json| json.replace('<', "\\u003c"));
         let name = self.name.replace('&', "&amp;").replace('<', "&lt;");
-        Ok(MAP.replace("<!--name-->", &name).replace(MAP_PARTS, &format!("{{\"file\":{file}[0],\"parts\":{parts}}}")))
+        let (head, tail) = MAP.split_once(MAP_PARTS).unwrap_or((MAP, ""));
+        Ok(format!("{}{{\"file\":{file}[0],\"parts\":{parts}}}{tail}", head.replace("<!--name-->", &name)))
     }
 }
 

@@ -22,15 +22,20 @@ pub(crate) struct VerifyArgs {
 pub(crate) async fn run(args: VerifyArgs) -> Result<()> {
     let (mut faults, mut damaged) = (0, 0);
     for path in &args.files {
-        let file = File::open(path)?;
-        let found = faults_of(&file).await?;
+        let name = path.display();
+        let found = match File::open(path) {
+            Ok(file) => faults_of(&file).await.map(|faults| (faults, Some(file))),
+            Err(error) => Err(error),
+        };
+        // What cannot be read does not keep the others from being looked at.
+        let (found, file) = found.unwrap_or_else(|error| (vec![error.to_string()], None));
         for fault in &found {
-            line(format_args!("{}: {fault}", file.name))?;
+            line(format_args!("{name}: {fault}"))?;
         }
-        if found.is_empty() {
+        if let Some(file) = file.filter(|_| found.is_empty()) {
             let metadata = file.metadata().await?;
             let [rows, columns, bytes] = ["rows", "columns", "bytes"].map(|name| number(&metadata, name));
-            line(format_args!("{}: whole ({}, {}, {})", file.name, counted(rows, "row"), counted(columns, "column"), size(bytes)))?;
+            line(format_args!("{name}: whole ({}, {}, {})", counted(rows, "row"), counted(columns, "column"), size(bytes)))?;
         }
         faults += found.len() as u64;
         damaged += u64::from(!found.is_empty());

@@ -47,7 +47,12 @@ fn json_has_all_and_html_is_one_page() {
     assert_eq!(bench.ok(&["inspect", "it's.fermion", "--format", "html", "--output", "map.html"]), "");
     let page = fs::read_to_string(bench.path("map.html")).unwrap();
     assert_eq!(page.matches("</script>").count(), 1, "a name has ended the script");
-    assert!(page.contains("<title>it's.fermion</title>") && page.contains("\"part\":\"page\"") && !page.contains("/*parts*/"));
+    assert!(
+        page.contains("<title>it's.fermion</title>")
+            && page.contains("\"part\":\"page\"")
+            && page.contains("\\u003c/script>'")
+            && !page.contains("/*parts*/")
+    );
     for elsewhere in ["http:", "https:", "src=", "@import"] {
         assert!(!page.contains(elsewhere), "{elsewhere}");
     }
@@ -71,10 +76,25 @@ fn a_whole_file_is_whole_and_a_damaged_one_is_not() {
 }
 
 #[test]
+fn a_name_is_no_pattern_and_a_missing_file_does_not_hide_the_others() {
+    let bench = bench();
+    fs::rename(bench.path("it's.fermion"), bench.path("i.fermion")).unwrap();
+    let mut bytes = fs::read(bench.path("i.fermion")).unwrap();
+    bytes[1000] ^= 1;
+    fs::write(bench.path("[i].fermion"), bytes).unwrap();
+    let output = bench.run(&["verify", "[i].fermion", "none.fermion", "i.fermion"]);
+    let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    let lines: Vec<&str> = out.lines().collect();
+    assert!(lines[0].starts_with("[i].fermion: checksum mismatch") && lines[1].starts_with("none.fermion: cannot open"), "{out}");
+    assert!(lines[2].starts_with("i.fermion: whole"), "{out}");
+    assert_eq!(err, "fermion: 2 faults in 2 of 3 files\n");
+}
+
+#[test]
 fn what_is_no_file_is_refused() {
     let bench = bench();
     assert!(bench.fails(&["inspect", "none.fermion"]).starts_with("cannot open 'none.fermion'"));
-    assert_eq!(bench.fails(&["verify", "."]), "'.' is a directory; name a file");
+    assert_eq!(bench.fails(&["inspect", "."]), "'.' is a directory; name a file");
     fs::write(bench.path("x.csv"), "a,b\n1,2\n".repeat(100)).unwrap();
     assert!(bench.fails(&["inspect", "x.csv"]).contains("not a Fermion file"));
 }

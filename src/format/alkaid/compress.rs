@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use arrow::buffer::Buffer;
 use arrow_ipc as fb;
 use bytes::Bytes;
+use lz4::liblz4::BlockChecksum;
 use lz4::{BlockMode, ContentChecksum, Decoder, EncoderBuilder};
 
 use crate::format::error::{Error, Result};
@@ -114,8 +115,10 @@ fn lz4(stored: &[u8], length: usize) -> std::io::Result<Vec<u8>> {
 }
 
 fn lz4_frame(contents: &[u8]) -> std::io::Result<Vec<u8>> {
-    // Blocks by themselves, and no checksum, as other writers of Arrow have it.
-    let mut encoder = EncoderBuilder::new().block_mode(BlockMode::Independent).checksum(ContentChecksum::NoChecksum).build(Vec::new())?;
+    // Blocks by themselves, and no checksums, as other writers of Arrow have it.
+    let mut builder = EncoderBuilder::new();
+    builder.block_mode(BlockMode::Independent).block_checksum(BlockChecksum::NoBlockChecksum).checksum(ContentChecksum::NoChecksum);
+    let mut encoder = builder.build(Vec::new())?;
     encoder.write_all(contents)?;
     let (frame, finished) = encoder.finish();
     finished.map(|()| frame)
@@ -140,6 +143,13 @@ mod tests {
                 assert!(codec.decompress(&stored).unwrap().as_slice() == contents, "{codec:?}, {} bytes", contents.len());
             }
         }
+    }
+
+    #[test]
+    fn frames_of_lz4_are_those_of_other_writers() {
+        let frame = lz4_frame(&[7; 1000]).unwrap();
+        // The magic, and flags: version 1, blocks by themselves, nothing else.
+        assert_eq!(frame[..5], [0x04, 0x22, 0x4D, 0x18, 0x60]);
     }
 
     #[test]

@@ -69,18 +69,30 @@ impl BloomDesc {
         start..self.range().end.min(start + page_length(PAGE_BLOCKS as u64))
     }
 
+    /// Refuses a damaged page of all pages of the filter.
+    pub(super) fn check_pages(&self, filter: &[u8], checksums: bool) -> Result<()> {
+        let length = usize::try_from(page_length(PAGE_BLOCKS as u64)).unwrap_or(usize::MAX);
+        for (page, at) in filter.chunks(length).zip((self.offset.get()..).step_by(length)) {
+            check_page(page, checksums).map_err(|error| error.at(at))?;
+        }
+        Ok(())
+    }
+
     /// Whether there may be a value with this hash, by that page.
     pub(super) fn may_have(&self, page: &[u8], hash: u64, checksums: bool) -> Result<bool> {
-        if checksums {
-            let crc: &U32 = wire::read(page, 0, "the CRC32 of a bloom filter")?;
-            if crc32fast::hash(wire::slice(page, CRC, page.len().saturating_sub(CRC), "a bloom filter")?) != crc.get() {
-                return Err(Error::checksum("a page of a bloom filter does not match its CRC32"));
-            }
-        }
+        check_page(page, checksums)?;
         let at = PAGE_HEADER + block_of(hash, self.block_count.get()) % PAGE_BLOCKS * BLOCK;
         let block: &[U32] = wire::read_slice(page, at, BLOCK / size_of::<U32>(), "a block of a bloom filter")?;
         Ok(block.iter().zip(mask(hash)).all(|(word, bit)| word.get() & bit != 0))
     }
+}
+
+fn check_page(page: &[u8], checksums: bool) -> Result<()> {
+    let crc: &U32 = wire::read(page, 0, "the CRC32 of a bloom filter")?;
+    if checksums && crc32fast::hash(wire::slice(page, CRC, page.len().saturating_sub(CRC), "a bloom filter")?) != crc.get() {
+        return Err(Error::checksum("a page of a bloom filter does not match its CRC32"));
+    }
+    Ok(())
 }
 
 /// Bytes of a page of so many blocks.

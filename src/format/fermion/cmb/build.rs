@@ -104,7 +104,11 @@ impl CmbBuilder {
     fn is_null_in_every_row(&self) -> bool {
         match self.streams.first() {
             None => true,
-            Some(StreamType::Validity) => self.row_counts.iter().zip(self.chunks_of(0)).all(|(rows, chunk)| *rows == 0 || *chunk == Chunk::AllNull),
+            // Type ids of unions are stored all the same.
+            Some(StreamType::Validity) => {
+                let is_null = |(rows, chunk): (&u32, &Chunk)| *rows == 0 || *chunk == Chunk::AllNull;
+                self.row_counts.iter().zip(self.chunks_of(0)).all(is_null) && !self.chunks.iter().any(|chunk| matches!(chunk, Chunk::Pages(_)))
+            }
             Some(_) => self.row_counts.iter().all(|rows| *rows == 0),
         }
     }

@@ -60,6 +60,11 @@ enum State {
 impl FermionScan {
     /// Plans a scan.
     pub fn new(meta: Arc<FileMeta>, request: ScanRequest) -> Result<Self> {
+        let parts = meta.parts(request.range.as_ref()).into();
+        Self::of_parts(meta, request, parts)
+    }
+
+    fn of_parts(meta: Arc<FileMeta>, request: ScanRequest, parts: VecDeque<Part>) -> Result<Self> {
         request.validate()?;
         let fields: Vec<FieldRef> = request.columns.iter().map(|column| meta.field(*column)).collect::<Result<_>>()?;
         let columns = request.columns.iter().zip(&fields).zip(request.schema.fields());
@@ -67,7 +72,6 @@ impl FermionScan {
             WantedColumn::new(*column, field.data_type(), out.data_type()).map_err(|error| error.in_column(field.name()))
         });
         let wanted = wanted.collect::<Result<_>>()?;
-        let parts = meta.parts(request.range.as_ref()).into();
         let state = State::LoadColumns(meta.load_columns(&request.used_columns()));
         let lookup_patience = Patience::with_tolerance(LOOKUPS_IN_VAIN);
         Ok(Self { meta, request, fields, wanted, parts, patience: Patience::default(), lookup_patience, lookups: Lookups::default(), state })
@@ -75,9 +79,10 @@ impl FermionScan {
 
     /// Of one stripe alone.
     pub(in crate::format::fermion) fn of_stripe(meta: Arc<FileMeta>, request: ScanRequest, stripe: usize) -> Result<Self> {
-        let mut scan = Self::new(meta, request)?;
-        scan.parts.retain(|part| part.stripe == stripe);
-        Ok(scan)
+        let rows = meta.stripes().get(stripe).map_or(0, |stripe| stripe.rows as usize);
+        // Nobody asks which rows of the file these are.
+        let part = (rows > 0).then_some(Part { stripe, rows: 0..rows, stripe_start: 0 });
+        Self::of_parts(meta, request, part.into_iter().collect())
     }
 
     fn next(&mut self, state: State, answer: Answer) -> Result<Step> {
