@@ -55,7 +55,7 @@ enum Action {
     Demo(DemoArgs),
     /// Show what a Fermion file is made of: areas, columns, pages, encodings, statistics
     Inspect(InspectArgs),
-    /// Check every checksum, count and bound of Fermion files, and name each fault
+    /// Read Fermion files, check their checksums, counts and bounds, and name each fault
     Verify(VerifyArgs),
 }
 

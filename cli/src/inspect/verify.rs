@@ -1,4 +1,4 @@
-//! `fermion verify`: every checksum, count and bound of files.
+//! `fermion verify`: checksums, counts and bounds of files.
 
 use std::path::PathBuf;
 

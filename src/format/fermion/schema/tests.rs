@@ -9,6 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::format::ErrorKind;
+use crate::format::array::wanted_streams;
 use crate::format::scan::Section;
 
 const UNITS: [TimeUnit; 4] = [TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond, TimeUnit::Nanosecond];
@@ -115,6 +116,18 @@ proptest! {
         }
         prop_assert_eq!(&*area.arrow_schema().unwrap(), &schema);
         prop_assert_eq!(area.property(ORDERING_KEY), Some("a"));
+    }
+
+    /// What is read in part is counted in the same streams as what is written.
+    #[test]
+    fn what_is_left_out_has_the_streams_of_its_type(data_type in any_type()) {
+        let number = Field::new("number", DataType::Int8, true);
+        let file = DataType::Struct(vec![Field::new("other", data_type, true), number.clone()].into());
+        let wanted = wanted_streams(&file, &DataType::Struct(vec![number].into())).unwrap();
+        let layout = stream_leaves(&file);
+        prop_assert_eq!(layout.len(), streams(&file).len());
+        let expected: Vec<bool> = (0..layout.len()).map(|stream| stream == 0 || stream + 2 >= layout.len()).collect();
+        prop_assert_eq!(wanted, expected.contains(&false).then_some(expected));
     }
 }
 
