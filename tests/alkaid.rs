@@ -118,3 +118,55 @@ async fn mapped_files_are_read_as_others_are() {
     let error = context.sql("select sum(a) from alkaid").await.unwrap().collect().await.unwrap_err();
     assert!(error.to_string().contains("it has been cut"), "{error}");
 }
+
+#[cfg(target_os = "linux")]
+fn is_mapped(file: &str) -> bool {
+    let file = std::fs::canonicalize(file).unwrap();
+    std::fs::read_to_string("/proc/self/maps").unwrap().lines().any(|line| line.ends_with(&*file.to_string_lossy()))
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn data_is_mapped_while_rows_of_it_are_held_and_metadata_never() {
+    use datafusion::datasource::file_format::FileFormat;
+    use datafusion::execution::object_store::ObjectStoreUrl;
+    use datafusion::physical_plan::collect;
+    use datafusion_fermion::provider::{AlkaidFormat, AlkaidOptions};
+
+    let (context, directory, frame) = session();
+    let runtime = context.runtime_env();
+    let store = runtime.object_store(ObjectStoreUrl::local_filesystem()).unwrap();
+    let opened = runtime.cache_manager.get_file_metadata_cache();
+    for name in ["x.ipc", "x.arrows"] {
+        let file = path(&directory, name);
+        frame.clone().write_alkaid(&file, &[], AlkaidWriteOptions::default()).await.unwrap();
+        let read = AlkaidReadOptions { memory_map: true, ..Default::default() };
+        let plan = context.read_alkaid([&file], read.clone()).await.unwrap().create_physical_plan().await.unwrap();
+        assert!(!is_mapped(&file), "{name}");
+        // The scan, which maps, is to open the file by itself.
+        opened.clear();
+        let batches = collect(plan, context.task_ctx()).await.unwrap();
+        assert!(is_mapped(&file), "{name}");
+        drop(batches);
+        assert!(!is_mapped(&file), "{name}");
+        // What the session keeps of it outlives the bytes that it was read from.
+        let object = opened.list_entries().into_values().next().unwrap().value.meta;
+        let format = AlkaidFormat::new(AlkaidOptions { read, ..Default::default() });
+        let known = async || format.infer_stats(&context.state(), &store, numbers().schema(), &object).await.unwrap();
+        let before = known().await;
+        assert_eq!((&before.num_rows, &before.column_statistics[1].null_count), (&Precision::Exact(1000), &Precision::Exact(143)), "{name}");
+        std::fs::File::options().write(true).open(&file).unwrap().set_len(100).unwrap();
+        assert_eq!(known().await, before, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_folder_is_read_whatever_its_files_end_with() {
+    let (context, directory, frame) = session();
+    for name in ["x.ipc", "y.arrow", "z.feather", "s.arrows", "t.ipcs", "u.alkaid"] {
+        frame.clone().write_alkaid(&path(&directory, name), &[], AlkaidWriteOptions::default()).await.unwrap();
+    }
+    std::fs::write(path(&directory, "read.me"), "nothing").unwrap();
+    let read = context.read_alkaid([format!("{}/", path(&directory, ""))], AlkaidReadOptions::default()).await.unwrap();
+    assert_eq!(read.count().await.unwrap(), 6000);
+}

@@ -24,7 +24,7 @@ pub type AlkaidFormat = FormatOf<Alkaid>;
 pub type AlkaidFormatFactory = FactoryOf<Alkaid>;
 /// Writes Alkaid and Arrow files for `COPY` and `INSERT`.
 pub type AlkaidSink = SinkOf<Alkaid>;
-/// An Alkaid or Arrow file or stream, or all `.alkaid` files of a directory, as a table.
+/// An Alkaid or Arrow file or stream, or all of a directory, as a table.
 pub type AlkaidTable = TableOf<Alkaid>;
 
 impl TableFormat for Alkaid {

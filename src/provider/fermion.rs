@@ -3,14 +3,16 @@
 use arrow::datatypes::SchemaRef;
 
 use super::format::{FactoryOf, FormatOf};
+use super::group::Grouping;
 use super::kind::{Reading, TableFormat, Writing};
 use super::options::{OptionEntry, OptionsOf, entry, parse};
 use super::sink::SinkOf;
 use super::table::TableOf;
-use crate::format::Result as FormatResult;
 use crate::format::codec::Compression;
-use crate::format::fermion::{Open, OpenOptions, Writer, WriterOptions};
+use crate::format::fermion::batches::BatchColumn;
+use crate::format::fermion::{BatchBy, BatchedWriter, Open, OpenOptions, Writer, WriterOptions};
 use crate::format::file::{FileWriter, Opening, opening};
+use crate::format::{Error, Result as FormatResult};
 
 /// The Fermion format.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -75,9 +77,20 @@ impl TableFormat for Fermion {
         Ok(opening(Open::new(file_length, &options)?))
     }
 
+    fn grouping(options: &FermionWriteOptions) -> Option<Grouping> {
+        Some(match options.batches().ok()?? {
+            BatchBy::Rows(rows) => Grouping::Rows(rows),
+            BatchBy::Column(column) => Grouping::Runs { of: column, from_zero: BatchColumn::Index.name() },
+        })
+    }
+
     fn writer(schema: SchemaRef, options: &FermionWriteOptions, writing: &Writing<'_>) -> FormatResult<Box<dyn FileWriter>> {
+        let batches = options.batches()?;
         let options = options.writer_options(writing.threads, writing.ordering.map(str::to_owned));
-        Ok(Box::new(Writer::new(schema, options)?))
+        match batches {
+            Some(by) => Ok(Box::new(BatchedWriter::new(schema, &by, options)?)),
+            None => Ok(Box::new(Writer::new(schema, options)?)),
+        }
     }
 }
 
@@ -126,6 +139,10 @@ pub struct FermionWriteOptions {
     pub bloom_filter_columns: Vec<String>,
     /// The part of wrong answers that a filter may give.
     pub bloom_filter_fpp: f64,
+    /// Rows of a batch, if rows come in batches of so many; 0 if not.
+    pub batch_rows: usize,
+    /// The column whose value is the id of the batch that a row belongs to; empty if rows do not come in such batches.
+    pub batch_column: String,
     /// Write checksums.
     pub checksums: bool,
     /// Write statistics.
@@ -163,6 +180,8 @@ impl Default for FermionWriteOptions {
             zstd_level: options.zstd_level,
             bloom_filter_columns: options.bloom_filter_columns,
             bloom_filter_fpp: options.bloom_filter_fpp,
+            batch_rows: 0,
+            batch_column: String::new(),
             checksums: options.checksums,
             statistics: options.statistics,
             threads: 0,
@@ -187,11 +206,32 @@ impl FermionWriteOptions {
             ordering,
             bloom_filter_columns: self.bloom_filter_columns.clone(),
             bloom_filter_fpp: self.bloom_filter_fpp,
+            batches: false,
+        }
+    }
+
+    /// Which rows are a batch, if they come in batches.
+    fn batches(&self) -> FormatResult<Option<BatchBy>> {
+        match (self.batch_rows, self.batch_column.as_str()) {
+            (0, "") => Ok(None),
+            (rows, "") => Ok(Some(BatchBy::Rows(rows))),
+            (0, column) => Ok(Some(BatchBy::Column(column.to_owned()))),
+            _ => Err(Error::invalid_argument("batches are made by batch_rows or by batch_column, not by both")),
         }
     }
 }
 
-static ENTRIES: [OptionEntry<Fermion>; 21] = [
+static ENTRIES: [OptionEntry<Fermion>; 23] = [
+    OptionEntry {
+        name: "batch_column",
+        description: "(writing) Column whose value is the id of the batch of a row; batches are not split over pages, and tell their rows batch_id and batch_index",
+        get: |options| options.write.batch_column.clone(),
+        set: |options, value| {
+            value.trim().clone_into(&mut options.write.batch_column);
+            Ok(())
+        },
+    },
+    entry!(Fermion, "batch_rows", write.batch_rows, "(writing) The same for batches of so many rows, with ids from 0 on; 0 is none"),
     OptionEntry {
         name: "bloom_filter_columns",
         description: "(writing) Columns, joined by commas, whose stripes have bloom filters, which find single values where bounds cannot",

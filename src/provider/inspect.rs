@@ -83,6 +83,7 @@ impl Subject {
                 ("checksums", FLAG),
                 ("dictionaries", FLAG),
                 ("bloom_filters", FLAG),
+                ("batches", FLAG),
                 ("ordering", TEXT),
             ],
             Self::Columns => &[
@@ -335,6 +336,7 @@ impl Rows {
             meta.has_checksums().into(),
             layout.has_dictionaries.into(),
             layout.has_bloom_filters.into(),
+            layout.has_batches.into(),
             Value::Text(meta.ordering().map(str::to_owned)),
         ]);
     }

@@ -4,6 +4,7 @@ use std::fmt::Debug;
 
 use arrow::datatypes::SchemaRef;
 
+use super::group::Grouping;
 use super::options::{OptionEntry, OptionsOf};
 use crate::format::Result;
 use crate::format::file::{FileWriter, Opening};
@@ -36,6 +37,11 @@ pub trait TableFormat: Debug + Clone + Copy + Default + PartialEq + Send + Sync 
 
     /// Begins to open a file of so many bytes.
     fn open(file_length: u64, reading: &Reading) -> Result<Opening>;
+
+    /// Rows of a statement that have to go to the same file.
+    fn grouping(_options: &Self::WriteOptions) -> Option<Grouping> {
+        None
+    }
 
     /// Begins to write a file.
     fn writer(schema: SchemaRef, options: &Self::WriteOptions, writing: &Writing<'_>) -> Result<Box<dyn FileWriter>>;

@@ -3,7 +3,8 @@
 //! | file | concept |
 //! |---|---|
 //! | `register` | a session: SQL by [`register()`], Rust by [`FermionSessionExt`] and [`FermionDataFrameExt`] |
-//! | `table` | `TableProvider` |
+//! | `table`, `create` | `TableProvider`; `TableProviderFactory`: `CREATE EXTERNAL TABLE` |
+//! | `places` | which files are a table's |
 //! | `kind` | what there is to know of a format |
 //! | `fermion`, `alkaid` | each format: its name, options, reader and writer |
 //! | `options` | session configuration, table options, statement options |
@@ -22,7 +23,7 @@
 //! | `rows` | `file_row_index()` |
 //! | `io`, `cache` | bytes from a store; open files in DataFusion's cache |
 //! | `inspect` | `TableFunctionImpl`: what Fermion files are made of |
-//! | `sink` | `FileSink`: `COPY`, `INSERT` |
+//! | `sink`, `group` | `FileSink`: `COPY`, `INSERT`; rows that go to one file |
 //! | `metrics`, `error` | what is counted, what is reported |
 //!
 //! Nothing here knows a byte of the format: ranges pass from the engine to the format and from the format to the store unopened, but for `io`.
@@ -30,6 +31,7 @@
 mod adapt;
 mod alkaid;
 mod cache;
+mod create;
 mod decode;
 mod error;
 mod fallible;
@@ -37,6 +39,7 @@ mod fermion;
 mod file;
 mod filter;
 mod format;
+mod group;
 mod inspect;
 mod io;
 mod kind;
@@ -47,6 +50,7 @@ mod morsel;
 mod narrow;
 mod options;
 mod ordering;
+mod places;
 mod prune;
 mod pushdown;
 mod register;
@@ -66,6 +70,7 @@ pub use alkaid::{Alkaid, AlkaidFormat, AlkaidFormatFactory, AlkaidOptions, Alkai
 pub use error::FileError;
 pub use fermion::{Fermion, FermionFormat, FermionFormatFactory, FermionOptions, FermionReadOptions, FermionSink, FermionTable, FermionWriteOptions};
 pub use format::{FactoryOf, FormatOf};
+pub use group::Grouping;
 pub use inspect::register_inspection;
 pub use kind::TableFormat;
 pub use options::OptionsOf;

@@ -8,13 +8,13 @@ use async_trait::async_trait;
 use datafusion::common::TableReference;
 use datafusion::dataframe::DataFrame;
 use datafusion::datasource::file_format::format_as_file_type;
-use datafusion::datasource::provider::DefaultTableFactory;
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlanBuilder;
 use datafusion::prelude::SessionContext;
 
 use super::alkaid::{Alkaid, AlkaidReadOptions, AlkaidWriteOptions};
+use super::create::TablesOf;
 use super::fermion::{Fermion, FermionReadOptions, FermionWriteOptions};
 use super::format::FactoryOf;
 use super::kind::TableFormat;
@@ -35,7 +35,7 @@ fn register_format<F: TableFormat>(state: &mut SessionState) -> Result<()> {
     for extension in F::EXTENSIONS {
         state.register_file_format(Arc::new(FactoryOf::<F>::with_extension(extension)), true)?;
         // `CREATE EXTERNAL TABLE` looks for the word in upper case.
-        state.table_factories_mut().insert(extension.to_uppercase(), Arc::new(DefaultTableFactory::new()));
+        state.table_factories_mut().insert(extension.to_uppercase(), Arc::new(TablesOf::<F>::default()));
     }
     let extensions = &mut state.config_mut().options_mut().extensions;
     if extensions.get::<OptionsOf<F>>().is_none() {

@@ -31,6 +31,7 @@ use arrow::array::RecordBatch;
 
 use super::cache::forget_listing;
 use super::error::in_file;
+use super::group::whole_groups;
 use super::kind::{TableFormat, Writing};
 use super::ordering;
 use crate::format::file::{FileWriter, Written};
@@ -110,6 +111,11 @@ impl<F: TableFormat> DataSink for SinkOf<F> {
     }
 
     async fn write_all(&self, data: SendableRecordBatchStream, context: &Arc<TaskContext>) -> Result<u64> {
+        // A statement may write several files, which take the batches of its input in turn.
+        let data = match F::grouping(&self.options) {
+            Some(grouping) => whole_groups(data, grouping),
+            None => data,
+        };
         FileSink::write_all(self, data, context).await
     }
 }

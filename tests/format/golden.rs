@@ -182,6 +182,17 @@ fn v1_0_bloom_filters() {
 }
 
 #[test]
+fn v1_0_batches() {
+    let (schema, batches) = crate::batches::batches();
+    let path = path("v1.0_batches.fermion");
+    if !path.exists() {
+        std::fs::write(&path, crate::batches::write(&schema, &batches, crate::batches::SMALL).unwrap()).unwrap();
+        panic!("{} has been written; commit it", path.display());
+    }
+    crate::batches::check_read(&Bytes::from(std::fs::read(path).unwrap()), &batches, 8192);
+}
+
+#[test]
 fn v1_0_without_checksums_and_compression() {
     let options = WriterOptions { checksums: false, zstd_level: None, statistics: false, ..Default::default() };
     check("v1.0_plain.fermion", &[tables::flat()], options);

@@ -16,14 +16,14 @@ use crate::drive::{load, open, read_all, write};
 use crate::mended::Parts;
 use crate::random;
 
-fn verify(file: &Bytes) -> Result<Vec<Error>> {
+pub(crate) fn verify(file: &Bytes) -> Result<Vec<Error>> {
     let meta = open(file, &OpenOptions::default())?;
     let columns = 0..meta.column_count();
     let faults = columns.map(|column| load(file, VerifyColumn::new(&meta, column)?)).collect::<Result<Vec<_>>>()?;
     Ok(faults.into_iter().flatten().collect())
 }
 
-fn parts(file: &Bytes) -> Result<Vec<FilePart>> {
+pub(crate) fn parts(file: &Bytes) -> Result<Vec<FilePart>> {
     let meta = open(file, &OpenOptions::default())?;
     let mut parts = file_parts(&meta);
     for column in 0..meta.column_count() {
@@ -34,7 +34,7 @@ fn parts(file: &Bytes) -> Result<Vec<FilePart>> {
 }
 
 /// Parts lie one behind the other, and what they add up to is what the metadata says.
-fn check_parts(file: &Bytes) {
+pub(crate) fn check_parts(file: &Bytes) {
     let parts = parts(file).unwrap();
     let end = parts.iter().fold(0, |end, part| {
         assert_eq!(part.range.start, end, "{part:?}");

@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 mod alkaid;
+mod batches;
 mod bloom;
 mod by_hand;
 mod corruption;

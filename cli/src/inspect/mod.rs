@@ -116,7 +116,7 @@ impl File {
     async fn text(&self) -> Result<String> {
         let metadata = self.metadata().await?;
         let number = |name: &str| number(&metadata, name);
-        let flags = [("checksums", "checksums"), ("dictionaries", "shared dictionaries"), ("bloom_filters", "bloom filters")];
+        let flags = [("checksums", "checksums"), ("dictionaries", "shared dictionaries"), ("bloom_filters", "bloom filters"), ("batches", "batches")];
         let flags: Vec<&str> = flags.into_iter().filter(|(name, _)| flag(&metadata, name)).map(|(_, text)| text).collect();
         let mut lines = vec![
             format!(

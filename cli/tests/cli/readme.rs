@@ -22,8 +22,9 @@ fn the_sql_of_the_readme_runs_as_it_stands() {
             bench.ok(&["--maxrows", "inf", "-f", "readme.sql"])
         })
         .collect();
-    let [fermion, rides, alkaid] = outputs.as_slice() else { panic!("{outputs:?}") };
+    let [fermion, batches, rides, alkaid] = outputs.as_slice() else { panic!("{outputs:?}") };
     assert!(fermion.contains("pages_pruned_statistics") && fermion.contains("bytes_scanned"), "{fermion}");
+    assert!(["| 10020 |", "| 10021 |", "| 10022 |"].iter().all(|row| batches.contains(row)) && !batches.contains("| 10023 |"), "{batches}");
     assert!(rides.contains("| [0] ") && rides.contains("| 5000 ") && rides.contains("| offsets "), "{rides}");
     assert!(alkaid.contains("| 100000 ") && alkaid.contains("| 142857 "), "{alkaid}");
 }

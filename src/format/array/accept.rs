@@ -65,7 +65,7 @@ impl Walk<'_> {
     }
 }
 
-/// Refuses a row with more values than a reader takes (SPEC section 8). `pieces` are those of `array`.
+/// Refuses a row with more values than a reader takes (SPEC section 9). `pieces` are those of `array`.
 pub(crate) fn check_rows(array: &ArrayRef, pieces: &[Piece]) -> Result<()> {
     let fits = |piece: &Piece| {
         let (slots, width) = piece.size();

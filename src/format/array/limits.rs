@@ -6,10 +6,10 @@ use super::leaf::leaf_ptype;
 use crate::format::codec::PType;
 use crate::format::error::{Error, Result};
 
-/// The most slots that one row has in a stream (SPEC section 8). Writers refuse more, and readers do.
+/// The most slots that one row has in a stream (SPEC section 9). Writers refuse more, and readers do.
 pub(crate) const ROW_SLOTS_MAX: usize = 1 << 28;
 
-/// The most bytes that the slots of one row take in a stream (SPEC section 8); a batch of several rows that takes more is read in smaller ones.
+/// The most bytes that the slots of one row take in a stream (SPEC section 9); a batch of several rows that takes more is read in smaller ones.
 pub(crate) const ROW_BYTES_MAX: usize = 1 << 30;
 
 /// Above this, a batch of several rows is read in smaller ones.

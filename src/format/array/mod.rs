@@ -2,6 +2,7 @@
 
 mod accept;
 mod assemble;
+mod ends;
 mod leaf;
 mod limits;
 mod narrow;
@@ -15,6 +16,7 @@ mod zero_width;
 
 pub(crate) use accept::{check_nulls, check_rows};
 pub(crate) use assemble::{LEAF_DATA, LEAF_VALIDITY, Ranges, Streams, TypeCounts, add_types, assemble, same_family, slots};
+pub(crate) use ends::{Ends, stream_ends};
 pub(crate) use leaf::{is_text, leaf_array, leaf_ptype, leaf_values};
 pub(crate) use limits::check_spelled;
 pub(crate) use narrow::{listed_item, matched_fields, wanted_streams};

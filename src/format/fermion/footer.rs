@@ -22,6 +22,9 @@ pub const SETTING_CHECKSUMS: u64 = 1 << 32;
 /// The `settings` bit that says that there is a chunk with a bloom filter.
 pub const SETTING_BLOOM_FILTERS: u64 = 1 << 33;
 
+/// The `settings` bit that says that rows come in batches.
+pub const SETTING_BATCHES: u64 = 1 << 34;
+
 /// The version that this crate writes.
 pub const VERSION: (u16, u16) = (1, 0);
 
@@ -158,6 +161,11 @@ impl Footer {
     /// Whether pages and CMBs carry a CRC32.
     pub fn has_checksums(&self) -> bool {
         self.settings & SETTING_CHECKSUMS != 0
+    }
+
+    /// Whether rows come in batches.
+    pub fn has_batches(&self) -> bool {
+        self.settings & SETTING_BATCHES != 0
     }
 
     /// The bytes of the footer.

@@ -1,5 +1,6 @@
 #![doc = include_str!("SPEC.md")]
 
+pub mod batches;
 pub mod bloom;
 pub mod cit;
 pub mod cmb;
@@ -14,4 +15,4 @@ pub mod write;
 
 pub use crate::format::scan::{ColumnSummary, ScanRequest};
 pub use read::{ColumnMeta, FermionScan, FileMeta, LoadColumns, Open, OpenOptions, Part};
-pub use write::{Summary, Writer, WriterOptions};
+pub use write::{BatchBy, BatchedWriter, Summary, Writer, WriterOptions};

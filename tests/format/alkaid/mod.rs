@@ -1,5 +1,6 @@
 //! Alkaid and Arrow IPC.
 
+mod dictionaries;
 pub(crate) mod drive;
 mod golden;
 mod hostile;

@@ -25,7 +25,12 @@ pub struct CmbBuilder {
 impl CmbBuilder {
     /// A builder for a column of this type.
     pub fn new(data_type: &DataType) -> Self {
-        Self { streams: streams(data_type), row_counts: Vec::new(), chunks: Vec::new() }
+        Self::of_streams(streams(data_type))
+    }
+
+    /// A builder of these streams.
+    pub fn of_streams(streams: Vec<StreamType>) -> Self {
+        Self { streams, row_counts: Vec::new(), chunks: Vec::new() }
     }
 
     /// The streams of the column, in the order of the chunks of a stripe.
@@ -141,7 +146,7 @@ fn desc_type<'a>(stream: StreamType, mut chunks: impl Iterator<Item = &'a Chunk>
     match stream {
         StreamType::Validity if chunks.all(|chunk| *chunk == Chunk::AllNull) => DescType::ForceNull,
         StreamType::Validity | StreamType::Offsets => DescType::Simple,
-        StreamType::Data => DescType::Full,
+        StreamType::Data | StreamType::BatchMeta => DescType::Full,
     }
 }
 

@@ -83,6 +83,12 @@ impl Cmb {
         Ok(Self { bytes, streams, is_leaf: expect.is_leaf, stripes: Arc::clone(expect.stripes), file_length: expect.file_length })
     }
 
+    /// The rows of each stripe, as a CMB of so many stripes counts them.
+    pub fn row_counts(bytes: &[u8], stripes: usize) -> Result<impl ExactSizeIterator<Item = u32>> {
+        let metas: &[StripeMeta] = wire::read_slice(bytes, size_of::<CmbHeader>(), stripes, "the stripes of a CMB")?;
+        Ok(metas.iter().map(|meta| meta.row_count.get()))
+    }
+
     /// The streams of the column.
     pub fn streams(&self) -> impl ExactSizeIterator<Item = Stream> {
         self.streams.iter().map(|desc| desc.stream)
@@ -287,8 +293,7 @@ fn check_counts(bytes: &[u8], expect: &CmbExpect<'_>) -> Result<()> {
             expect.stripes.len()
         )));
     }
-    let metas: &[StripeMeta] = wire::read_slice(bytes, size_of::<CmbHeader>(), stripes, "the stripes of a CMB")?;
-    match metas.iter().zip(expect.stripes.iter()).position(|(meta, stripe)| meta.row_count.get() != stripe.rows) {
+    match Cmb::row_counts(bytes, stripes)?.zip(expect.stripes.iter()).position(|(rows, stripe)| rows != stripe.rows) {
         Some(index) => Err(Error::invalid_file(format!("a CMB and the stripe directory differ on the rows of stripe {index}"))),
         None => Ok(()),
     }

@@ -133,5 +133,6 @@ pub(super) fn stream_name(stream_type: StreamType) -> &'static str {
         StreamType::Validity => "VALIDITY",
         StreamType::Offsets => "OFFSETS",
         StreamType::Data => "DATA",
+        StreamType::BatchMeta => "BATCH_META",
     }
 }

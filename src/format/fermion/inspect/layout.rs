@@ -1,6 +1,7 @@
 //! What takes the space in a file, by its metadata alone.
 
 use crate::format::error::{Error, Result};
+use crate::format::fermion::batches::BatchColumn;
 use crate::format::fermion::cmb::Chunk;
 use crate::format::fermion::footer::{SETTING_BLOOM_FILTERS, SETTING_DICTIONARIES};
 use crate::format::fermion::read::{ColumnMeta, FileMeta};
@@ -25,6 +26,8 @@ pub struct FileLayout {
     pub has_dictionaries: bool,
     /// Whether chunks may have bloom filters.
     pub has_bloom_filters: bool,
+    /// Whether rows come in batches.
+    pub has_batches: bool,
 }
 
 /// What a file is made of.
@@ -39,6 +42,7 @@ pub fn file_layout(meta: &FileMeta) -> FileLayout {
         stripe_directory_bytes: 24 * u64::from(footer.stripe_count),
         has_dictionaries: footer.settings & SETTING_DICTIONARIES != 0,
         has_bloom_filters: footer.settings & SETTING_BLOOM_FILTERS != 0,
+        has_batches: footer.has_batches(),
     }
 }
 
@@ -55,8 +59,11 @@ pub struct ColumnLayout {
     pub metadata_bytes: u64,
 }
 
-/// What a column is made of. Its metadata must be loaded.
+/// What a column is made of; what batches are made of is shown with their ids. Its metadata must be loaded.
 pub fn column_layout(meta: &FileMeta, column: usize) -> Result<ColumnLayout> {
+    if meta.batch_column(column) == Some(BatchColumn::Index) {
+        return Ok(ColumnLayout::default());
+    }
     let range = meta.cmb_range(column)?;
     let mut layout = ColumnLayout { metadata_bytes: range.end - range.start, ..ColumnLayout::default() };
     let cmb = match meta.column(column)? {

@@ -3,6 +3,7 @@
 mod layout;
 mod parts;
 mod verify;
+mod whole;
 
 pub use layout::{ColumnLayout, FileLayout, column_layout, file_layout};
 pub use parts::{FilePart, InspectColumn, PartKind, file_parts};

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use crate::format::array::leaf_ptype;
 use crate::format::codec::{EncodingTree, PType};
 use crate::format::error::{Error, Result};
+use crate::format::fermion::batches::BatchColumn;
 use crate::format::fermion::cmb::{Chunk, Cmb, Pages, StreamType};
 use crate::format::fermion::footer::{Footer, HEADER_LENGTH};
 use crate::format::fermion::page::{PageExpect, PageHeader, describe};
@@ -127,6 +128,10 @@ impl InspectColumn {
     }
 
     fn begin(&mut self) -> Result<Loading<Vec<FilePart>>> {
+        // What batches are made of is shown with their ids.
+        if self.meta.batch_column(self.column) == Some(BatchColumn::Index) {
+            return Ok(self.finish());
+        }
         let range = self.meta.cmb_range(self.column)?;
         if !range.is_empty() {
             self.parts.push(FilePart::new(PartKind::ColumnMetadata, range));
@@ -159,7 +164,10 @@ impl InspectColumn {
             return Err(Error::invalid_argument(format!("{} chunks were asked for, not {}", chunks.len(), fetched.len())));
         }
         let field = self.meta.field(self.column)?;
-        let leaves = stream_leaves(field.data_type());
+        let leaves = match self.meta.batch_column(self.column) {
+            Some(_) => vec![(StreamType::BatchMeta, Some(field.data_type())), (StreamType::BatchMeta, None)],
+            None => stream_leaves(field.data_type()),
+        };
         for ((stream, pages), bytes) in chunks.iter().zip(fetched) {
             let (stream_type, leaf) = leaves.get(*stream).copied().ok_or_else(|| Error::invalid_file("a stream that the type does not have"))?;
             let chunk = ChunkParts { pages, stripe, stream: (*stream, stream_type), leaf, checksums: self.meta.has_checksums() };
@@ -254,6 +262,8 @@ impl ChunkParts<'_> {
             (StreamType::Data, Some(leaf)) => leaf_ptype(leaf).ok_or_else(|| Error::unsupported(format!("values of {leaf} are not known")))?,
             // The type ids of a union.
             (StreamType::Data, None) => PType::I8,
+            (StreamType::BatchMeta, Some(_)) => PType::I64,
+            (StreamType::BatchMeta, None) => PType::U32,
         };
         let extra = u32::from(self.stream.1 == StreamType::Offsets);
         describe(page, &PageExpect { ptype, rows: None, extra, checksum: self.checksums, utf8: false })

@@ -6,19 +6,18 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, make_comparator};
 use arrow::compute::{SortOptions, cast};
-use arrow::datatypes::{DataType, FieldRef, Schema};
+use arrow::datatypes::{DataType, FieldRef, Int32Type, Schema};
 use bytes::Bytes;
 
+use super::whole::check_whole;
 use crate::format::error::{Error, Result};
+use crate::format::fermion::batches::BatchColumn;
 use crate::format::fermion::bloom::{BloomDesc, can_have_filter, hashes};
 use crate::format::fermion::cmb::Chunk;
 use crate::format::fermion::read::{ColumnMeta, FermionScan, FileMeta, LoadColumns};
 use crate::format::fermion::schema::leaf_type;
 use crate::format::fermion::stats::{Which, bound_is_exact};
 use crate::format::scan::{Answer, Fetch, FieldPath, Level, Load, Loading, Morsel, Scan, ScanRequest, Section, Step, ZoneColumn, Zones};
-
-/// The stream of values of a column that is not nested; validity comes first.
-const LEAF_DATA: usize = 1;
 
 /// Reads all rows of a column, and finds its faults: one for each stripe at most, for what follows a fault cannot be trusted. Of each stripe, it compares all values with the
 /// bounds and null counts of pages and of the stripe, those of fields within structs, too, and looks them up in the bloom filter.
@@ -43,7 +42,9 @@ enum State {
 impl VerifyColumn {
     /// Begins with a column of an open file.
     pub fn new(meta: &Arc<FileMeta>, column: usize) -> Result<Self> {
-        let state = State::Metadata(meta.load_columns(&[column]));
+        // Of batches it is seen that no column splits them.
+        let columns = if meta.batch_column(column) == Some(BatchColumn::Id) { (0..meta.column_count()).collect() } else { vec![column] };
+        let state = State::Metadata(meta.load_columns(&columns));
         Ok(Self { field: meta.field(column)?, meta: Arc::clone(meta), column, state, stripe: 0, faults: Vec::new() })
     }
 
@@ -70,11 +71,15 @@ impl VerifyColumn {
     fn begin(&mut self, filter: Option<Filter>) -> Result<Option<Loading<Vec<Error>>>> {
         let mut paths = Vec::new();
         leaves(&self.column.into(), self.field.data_type(), &mut paths);
-        let request =
-            ScanRequest { prune_columns: paths, ..ScanRequest::new(vec![self.column], Arc::new(Schema::new(vec![Arc::clone(&self.field)]))) };
+        let mut columns = vec![self.column];
+        if self.meta.batch_column(self.column) == Some(BatchColumn::Id) {
+            columns.push(self.column + 1);
+        }
+        let fields = columns.iter().map(|column| self.meta.field(*column)).collect::<Result<Vec<_>>>()?;
+        let request = ScanRequest { prune_columns: paths, ..ScanRequest::new(columns, Arc::new(Schema::new(fields))) };
         let scan = FermionScan::of_stripe(Arc::clone(&self.meta), request, self.stripe)?;
         let exact = self.exact_bounds()?;
-        self.run(Box::new(StripeScan { scan, zones: Vec::new(), filter, exact, row: 0, has_values: false }), Answer::Next)
+        self.run(Box::new(StripeScan { scan, zones: Vec::new(), filter, exact, row: 0, has_values: false, starts: Vec::new() }), Answer::Next)
     }
 
     /// Goes on with the scan of a stripe; `None` when that is over.
@@ -86,7 +91,11 @@ impl VerifyColumn {
             }
             None => {
                 let rows = self.meta.stripes().get(self.stripe).map_or(0, |stripe| stripe.rows as usize);
-                scan.check_end(rows).map(|()| None)
+                scan.check_end(rows)?;
+                if self.meta.batch_column(self.column) == Some(BatchColumn::Id) {
+                    check_whole(&self.meta, self.stripe, &scan.starts)?;
+                }
+                Ok(None)
             }
         }
     }
@@ -98,7 +107,7 @@ impl VerifyColumn {
 
     fn chunk(&self) -> Result<Option<Chunk>> {
         match self.meta.column(self.column)? {
-            Some(ColumnMeta::Cmb(cmb)) if leaf_type(self.field.data_type()).is_some() => cmb.chunk(LEAF_DATA, self.stripe).map(Some),
+            Some(ColumnMeta::Cmb(cmb)) => self.meta.values_stream(self.column).map(|stream| cmb.chunk(stream, self.stripe)).transpose(),
             _ => Ok(None),
         }
     }
@@ -197,6 +206,8 @@ struct StripeScan {
     /// Rows that have been read.
     row: usize,
     has_values: bool,
+    /// Rows with which batches begin, where those are looked at.
+    starts: Vec<usize>,
 }
 
 /// What the metadata says of zones, and what was counted in them.
@@ -240,6 +251,10 @@ impl StripeScan {
                 checked.add(values, &rows)?;
             }
             self.has_values |= values.logical_null_count() < values.len();
+            if let Some(indexes) = batch.columns().get(1).and_then(|indexes| indexes.as_primitive_opt::<Int32Type>()) {
+                let first = |(row, index): (usize, &i32)| (*index == 0).then_some(rows.start + row);
+                self.starts.extend(indexes.values().iter().enumerate().filter_map(first));
+            }
             self.see_exact(values)?;
             if let Some(filter) = &self.filter {
                 filter.check(values)?;

@@ -1,6 +1,5 @@
 //! The loaded streams of a column in one stripe: pages are opened when a row of theirs is decoded.
 
-use std::cell::{Cell, OnceCell, RefCell};
 use std::ops::Range;
 
 use arrow::array::cast::AsArray;
@@ -8,22 +7,18 @@ use arrow::array::{ArrayRef, BooleanArray};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::filter;
 use arrow::datatypes::{DataType, FieldRef};
-use bytes::Bytes;
 
-use super::dictionary::{DICTIONARY_PART, LoadedDictionary};
-use super::plan::{ColumnPlan, PagePlan, StreamPlan};
+use super::dictionary::DICTIONARY_PART;
+use super::pages::{Expect, LoadedPage, LoadedPages, LoadedStream, load_stream};
+use super::plan::StreamPlan;
 use crate::format::array::{
     LEAF_DATA, LEAF_VALIDITY, Ranges, Streams, TypeCounts, add_types, assemble, is_text, leaf_array, leaf_ptype, null_array, same_family, slots,
 };
 use crate::format::codec::{Decoded, Output, PType};
 use crate::format::error::{Error, Result};
-use crate::format::fermion::page::{Page, PageExpect, PageHeader};
 use crate::format::requests::Fetched;
 use crate::format::rows::BLOCK;
 use crate::format::scan::{Coded, CodedPart, Section};
-
-/// Rows from which on those that are read are taken for a part of many.
-const SHARED_ROWS: usize = 4 << 10;
 
 /// What it costs to evaluate something about the values of a page, whatever they are, in values.
 const PART_VALUES: usize = 64;
@@ -38,51 +33,12 @@ pub(super) struct LoadedColumn {
     checksums: bool,
 }
 
-#[derive(Debug)]
-enum LoadedStream {
-    Default,
-    AllNull,
-    LeftOut,
-    Pages(LoadedPages),
-}
-
-/// The pages of a stream that have been loaded, in their order.
-#[derive(Debug, Default)]
-struct LoadedPages {
-    dictionary: Option<LoadedDictionary>,
-    pages: Vec<LoadedPage>,
-    /// The first page that may be open.
-    open_from: Cell<usize>,
-    /// The slot behind the last one that has been read of the rows that were taken last.
-    read_to: Cell<usize>,
-    /// Of type ids: how many there are of each before the first slot that was read last.
-    counted: RefCell<Option<Box<(usize, TypeCounts)>>>,
-}
-
-#[derive(Debug)]
-struct LoadedPage {
-    /// First slot in the stripe.
-    first: usize,
-    /// Slots; the page's own header says, and the metadata agrees.
-    rows: u32,
-    /// Where the page is in the file, for errors.
-    offset: u64,
-    bytes: Bytes,
-    page: OnceCell<Page>,
-}
-
 impl LoadedColumn {
-    /// `None` if the plan is not to read it.
-    pub(super) fn new(field: &FieldRef, out_type: &DataType, plan: ColumnPlan, fetched: &Fetched, checksums: bool) -> Result<Option<Self>> {
-        let streams = match plan {
-            ColumnPlan::Later => return Ok(None),
-            ColumnPlan::Null => None,
-            ColumnPlan::Streams(streams) => {
-                let load = |plan| load_stream(plan, fetched).map_err(|error| error.in_section(Section::Data).in_column(field.name()));
-                Some(streams.into_iter().map(load).collect::<Result<Vec<_>>>()?)
-            }
-        };
-        Ok(Some(Self { name: field.name().clone(), file_type: field.data_type().clone(), out_type: out_type.clone(), streams, checksums }))
+    /// A column of these streams; without any, it is null in every row.
+    pub(super) fn new(field: &FieldRef, out_type: &DataType, streams: Option<Vec<StreamPlan>>, fetched: &Fetched, checksums: bool) -> Result<Self> {
+        let load = |plan| load_stream(plan, fetched).map_err(|error| error.in_section(Section::Data).in_column(field.name()));
+        let streams = streams.map(|streams| streams.into_iter().map(load).collect::<Result<Vec<_>>>()).transpose()?;
+        Ok(Self { name: field.name().clone(), file_type: field.data_type().clone(), out_type: out_type.clone(), streams, checksums })
     }
 
     /// The rows of these ranges.
@@ -196,160 +152,10 @@ fn left_out(stream: usize) -> Error {
     Error::invalid_argument(format!("stream {stream} was left out"))
 }
 
-/// What every page of a stream has to be.
-struct Expect {
-    ptype: PType,
-    text: bool,
-    extra: u32,
-    checksums: bool,
-}
-
-impl LoadedPages {
-    fn new(dictionary: Option<LoadedDictionary>, pages: Vec<LoadedPage>) -> Self {
-        Self { dictionary, open_from: Cell::new(pages.len()), pages, ..Self::default() }
-    }
-
-    /// Opens a page, if it is not open.
-    fn open<'a>(&self, page: &'a LoadedPage, expect: &Expect) -> Result<&'a Page> {
-        page.open(expect, self.dictionary.as_ref())
-    }
-
-    /// How many values the dictionary may have where a part of its own may have so many for these ranges: what is found out about its values serves
-    /// all loaded pages, as a page's does the ranges.
-    fn most_shared(&self, ranges: &Ranges, most: usize) -> usize {
-        // Of few rows, what is found out about the dictionary is not likely to be of use to others.
-        if slots(ranges) < SHARED_ROWS {
-            return most;
-        }
-        let span = ranges.first().zip(ranges.last()).map_or(1, |(first, last)| (last.end - first.start).max(1));
-        let loaded: usize = self.pages.iter().map(|page| page.rows as usize).sum();
-        most.saturating_mul(loaded) / span
-    }
-
-    /// The page of a slot, or the first one behind it.
-    fn index_of(&self, slot: usize) -> usize {
-        self.pages.partition_point(|page| page.end() <= slot)
-    }
-
-    /// The pages with slots of these ranges, and which of each page's slots those are.
-    fn pieces<'a>(&'a self, ranges: &'a Ranges) -> impl Iterator<Item = Result<(&'a LoadedPage, Range<usize>)>> {
-        if let (Some(first), Some(last)) = (ranges.first(), ranges.last()) {
-            self.open_from.set(self.open_from.get().min(self.index_of(first.start)));
-            self.read_to.set(self.read_to.get().max(last.end));
-        }
-        ranges.iter().flat_map(move |range| {
-            let mut index = self.index_of(range.start);
-            let mut next = range.start;
-            std::iter::from_fn(move || {
-                while next < range.end {
-                    let Some(page) = self.pages.get(index).filter(|page| page.first <= next) else {
-                        next = range.end;
-                        return Some(Err(missing_rows(range, &self.pages)));
-                    };
-                    let local = next - page.first..range.end.min(page.end()) - page.first;
-                    next = page.end();
-                    index += 1;
-                    // A page may have no rows.
-                    if !local.is_empty() {
-                        return Some(Ok((page, local)));
-                    }
-                }
-                None
-            })
-        })
-    }
-
-    fn decode(&self, expect: &Expect, ranges: &Ranges) -> Result<Decoded> {
-        // Pages that say how many values they have come before the memory for those.
-        self.pieces(ranges).try_for_each(|piece| {
-            let (page, _) = piece?;
-            self.open(page, expect).map(drop).map_err(|error| error.at(page.offset))
-        })?;
-        let mut out = Output::new(expect.ptype, slots(ranges).saturating_add(expect.extra as usize));
-        self.pieces(ranges).try_for_each(|piece| {
-            let (page, local) = piece?;
-            // An offsets page has one number more than it has slots, and so has the range decoded.
-            let values = local.start..local.end + expect.extra as usize;
-            self.open(page, expect).and_then(|page| page.decode(values, &mut out)).map_err(|error| error.at(page.offset))
-        })?;
-        Ok(out.finish())
-    }
-
-    /// Closes the pages that end before the first slot that can still be read. One that is needed after all is opened again.
-    fn release(&mut self) {
-        let end = self.index_of(self.read_to.take());
-        for page in self.pages.get_mut(self.open_from.get()..end).unwrap_or_default() {
-            page.page.take();
-        }
-        self.open_from.set(self.open_from.get().max(end));
-    }
-}
-
 /// The bits of those that are kept.
 fn kept_bits(bits: &BooleanBuffer, keep: &BooleanBuffer) -> Result<BooleanBuffer> {
     let kept = filter(&BooleanArray::from(bits.clone()), &BooleanArray::from(keep.clone()))?;
     Ok(kept.as_boolean().values().clone())
-}
-
-fn missing_rows(range: &Range<usize>, pages: &[LoadedPage]) -> Error {
-    let last = pages.last().map_or(0, LoadedPage::end);
-    Error::invalid_file(format!("slots {range:?} are needed, but the pages at hand end at {last}"))
-}
-
-impl LoadedPage {
-    fn end(&self) -> usize {
-        self.first.saturating_add(self.rows as usize)
-    }
-
-    fn open(&self, expect: &Expect, dictionary: Option<&LoadedDictionary>) -> Result<&Page> {
-        if let Some(page) = self.page.get() {
-            return Ok(page);
-        }
-        let expect = PageExpect { ptype: expect.ptype, rows: Some(self.rows), extra: expect.extra, checksum: expect.checksums, utf8: expect.text };
-        let page = Page::open_with(&self.bytes, &expect, || dictionary.map(|dictionary| dictionary.open(&expect)).transpose())?;
-        Ok(self.page.get_or_init(|| page))
-    }
-}
-
-fn load_stream(plan: StreamPlan, fetched: &Fetched) -> Result<LoadedStream> {
-    match plan {
-        StreamPlan::Default => Ok(LoadedStream::Default),
-        StreamPlan::AllNull => Ok(LoadedStream::AllNull),
-        StreamPlan::LeftOut => Ok(LoadedStream::LeftOut),
-        StreamPlan::Chunk(range) => Ok(LoadedStream::Pages(LoadedPages::new(None, walk_pages(fetched.get(&range)?, range.start)?))),
-        StreamPlan::Pages { dictionary, pages } => {
-            let load = |plan: PagePlan| {
-                let bytes = fetched.get(&plan.range)?;
-                let rows = match plan.rows {
-                    Some(rows) => rows,
-                    None => row_count(&PageHeader::read(&bytes)?)?,
-                };
-                Ok(LoadedPage { first: plan.first, rows, offset: plan.range.start, bytes, page: OnceCell::new() })
-            };
-            let dictionary = LoadedDictionary::load(&dictionary, fetched)?;
-            Ok(LoadedStream::Pages(LoadedPages::new(dictionary, pages.into_iter().map(load).collect::<Result<_>>()?)))
-        }
-    }
-}
-
-fn row_count(header: &PageHeader) -> Result<u32> {
-    u32::try_from(header.rows()).map_err(|_| Error::invalid_file("a page has too many rows"))
-}
-
-/// The pages of a chunk, one after the other.
-fn walk_pages(chunk: Bytes, offset: u64) -> Result<Vec<LoadedPage>> {
-    let mut pages = Vec::new();
-    let (mut at, mut first) = (0, 0_usize);
-    while at < chunk.len() {
-        let header = PageHeader::read(&chunk[at..])?;
-        let (length, rows) = (header.length(), row_count(&header)?);
-        let end = at.checked_add(length).filter(|end| length >= PageHeader::LENGTH && length.is_multiple_of(8) && *end <= chunk.len());
-        let end = end.ok_or_else(|| Error::invalid_file(format!("a page of {length} bytes does not fit its chunk")).at(offset + at as u64))?;
-        pages.push(LoadedPage { first, rows, offset: offset + at as u64, bytes: chunk.slice(at..end), page: OnceCell::new() });
-        first = first.saturating_add(rows as usize);
-        at = end;
-    }
-    Ok(pages)
 }
 
 impl Streams for LoadedColumn {
@@ -415,6 +221,7 @@ impl LoadedColumn {
 
 #[cfg(test)]
 mod tests {
+    use super::super::pages::walk_pages;
     use super::*;
     use crate::format::ErrorKind;
     use crate::format::codec::{EncodeOptions, Values, encode};
@@ -422,6 +229,7 @@ mod tests {
     use arrow::array::AsArray;
     use arrow::buffer::Buffer;
     use arrow::datatypes::{Field, Int64Type, UnionFields, UnionMode};
+    use std::cell::OnceCell;
     use std::sync::Arc;
 
     const ROWS: usize = 1000;

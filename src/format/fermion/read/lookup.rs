@@ -15,9 +15,6 @@ use crate::format::fermion::schema::leaf_type;
 use crate::format::requests::{Fetched, requests};
 use crate::format::scan::{Fetch, Section};
 
-/// The stream of values of a column that is not nested; validity comes first.
-const LEAF_DATA: usize = 1;
-
 /// The filters of a stripe, and what is looked up in them.
 #[derive(Debug)]
 pub(super) struct Lookup {
@@ -50,7 +47,8 @@ impl Lookup {
                 Some(ColumnMeta::AllNull) => continue,
                 None => return Err(Error::invalid_argument("the metadata of a column is not loaded").in_section(Section::ColumnMetadata)),
             };
-            let chunk = cmb.chunk(LEAF_DATA, stripe).map_err(|error| meta.in_cmb(error, *column))?;
+            let Some(values) = meta.values_stream(*column) else { continue };
+            let chunk = cmb.chunk(values, stripe).map_err(|error| meta.in_cmb(error, *column))?;
             if let Chunk::Pages(pages) = chunk
                 && let Some(desc) = pages.filter
             {

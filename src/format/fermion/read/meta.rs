@@ -2,14 +2,16 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use arrow::datatypes::{FieldRef, SchemaRef};
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use bytes::Bytes;
 
 use super::columns::LoadColumns;
 use super::summary;
+use crate::format::array::LEAF_DATA;
 use crate::format::error::{Error, Result};
+use crate::format::fermion::batches::{BATCH_STREAMS, BatchColumn, ID_STREAM, batch_stripes, reserved_name};
 use crate::format::fermion::cit::Cit;
 use crate::format::fermion::cmb::{Cmb, CmbExpect};
 use crate::format::fermion::footer::Footer;
@@ -30,6 +32,8 @@ pub struct FileMeta {
     cit: Cit,
     stripes: Arc<[Stripe]>,
     columns: RwLock<HashMap<usize, ColumnMeta>>,
+    /// The schema with the columns of batches, where there are any.
+    batch_schema: OnceLock<SchemaRef>,
 }
 
 /// The metadata of a column.
@@ -59,6 +63,7 @@ impl FileMeta {
             stripes: read_stripes(&stripes, &footer)?.into(),
             schema,
             columns: RwLock::default(),
+            batch_schema: OnceLock::new(),
             footer,
             file_length,
             known,
@@ -66,19 +71,43 @@ impl FileMeta {
         })
     }
 
-    /// The whole schema, built when first asked for.
+    /// The whole schema, built when first asked for. The columns of batches, if there are any, are the last.
     pub fn schema(&self) -> Result<SchemaRef> {
-        self.schema.arrow_schema()
+        let stored = self.schema.arrow_schema()?;
+        if !self.footer.has_batches() {
+            return Ok(stored);
+        }
+        if let Some(schema) = self.batch_schema.get() {
+            return Ok(Arc::clone(schema));
+        }
+        if let Some(name) = reserved_name(stored.fields()) {
+            let error = Error::invalid_file("a file of batches has a column of its own with the name of one of theirs");
+            return Err(error.in_section(Section::Schema).in_column(name).at(self.footer.schema_offset));
+        }
+        let fields = stored.fields().iter().cloned().chain(BatchColumn::ALL.map(BatchColumn::field));
+        let schema = Schema::new_with_metadata(fields.collect::<Vec<_>>(), stored.metadata().clone());
+        Ok(Arc::clone(self.batch_schema.get_or_init(|| Arc::new(schema))))
     }
 
     /// The field of one column, at the cost of that column alone.
     pub fn field(&self, column: usize) -> Result<FieldRef> {
-        self.schema.field(column)
+        self.batch_column(column).map_or_else(|| self.schema.field(column), |column| Ok(column.field()))
     }
 
     /// The first column of that name.
     pub fn index_of(&self, name: &str) -> Option<usize> {
-        self.schema.index_of(name)
+        let of_batches = || (self.stored_columns()..self.column_count()).find(|column| self.name(*column) == Some(name));
+        self.schema.index_of(name).or_else(of_batches)
+    }
+
+    fn name(&self, column: usize) -> Option<&str> {
+        self.batch_column(column).map(BatchColumn::name).or_else(|| self.schema.name(column))
+    }
+
+    /// Which of the columns of batches a column is, if it is one.
+    pub fn batch_column(&self, column: usize) -> Option<BatchColumn> {
+        let index = column.checked_sub(self.stored_columns()).filter(|_| self.footer.has_batches())?;
+        BatchColumn::ALL.get(index).copied()
     }
 
     /// Rows of the file.
@@ -86,8 +115,22 @@ impl FileMeta {
         self.footer.row_count
     }
 
-    /// Columns of the file.
+    /// The stream of the values of a column that is a plain sequence of values; `None` of others.
+    pub(in crate::format::fermion) fn values_stream(&self, column: usize) -> Option<usize> {
+        match self.batch_column(column) {
+            Some(BatchColumn::Id) => Some(ID_STREAM),
+            Some(BatchColumn::Index) => None,
+            None => self.field(column).ok().filter(|field| leaf_type(field.data_type()).is_some()).map(|_| LEAF_DATA),
+        }
+    }
+
+    /// Columns of the file, those of batches included.
     pub fn column_count(&self) -> usize {
+        self.stored_columns() + if self.footer.has_batches() { BatchColumn::ALL.len() } else { 0 }
+    }
+
+    /// Columns that have a CMB of their own.
+    pub fn stored_columns(&self) -> usize {
         self.schema.field_count()
     }
 
@@ -147,7 +190,7 @@ impl FileMeta {
         }
         let range = self.cmb_range(column)?;
         if range.is_empty() {
-            return Ok(Some(ColumnMeta::AllNull));
+            return self.without_cmb(column).map(Some);
         }
         match part(&self.known, self.known_start, &range) {
             Some(bytes) => self.insert_cmb(column, &range, bytes).map(Some),
@@ -155,45 +198,59 @@ impl FileMeta {
         }
     }
 
-    /// Where the CMB of a column is in the file; empty if it is null in every row.
+    /// Where the CMB of a column is in the file; empty if it is null in every row. The columns of batches share one, which comes first.
     pub fn cmb_range(&self, column: usize) -> Result<Range<u64>> {
+        if self.batch_column(column).is_some() {
+            let end = if self.stored_columns() == 0 { self.footer.schema_offset } else { self.cmb_range(0)?.start };
+            return Ok(self.footer.cmb_offset..end);
+        }
         self.cit.cmb_range(column).map_err(|error| self.name_column(error, column).at(self.footer.cit_offset.saturating_add(8 * column as u64)))
+    }
+
+    fn without_cmb(&self, column: usize) -> Result<ColumnMeta> {
+        if self.batch_column(column).is_some() && self.row_count() > 0 {
+            let error = Error::invalid_file("the metadata of batches is missing").in_section(Section::ColumnMetadata);
+            return Err(error.at(self.footer.cmb_offset));
+        }
+        Ok(ColumnMeta::AllNull)
     }
 
     /// What is known about a column over the whole file; `None` if its metadata is not loaded.
     pub fn column_summary(&self, column: usize) -> Result<Option<ColumnSummary>> {
         let Some(meta) = self.column(column)? else { return Ok(None) };
-        let field = self.field(column)?;
-        summary::of_column(self, field.data_type(), &meta).map(Some).map_err(|error| self.in_cmb(error, column))
+        summary::of_column(self, column, &meta).map(Some).map_err(|error| self.in_cmb(error, column))
     }
 
     /// Reads the CMB of a column from its bytes and keeps it. Of two threads that do so at once, the first wins.
     pub(super) fn insert_cmb(&self, column: usize, range: &Range<u64>, bytes: Bytes) -> Result<ColumnMeta> {
-        let field = self.field(column)?;
-        let streams = stream_layout(field.data_type());
-        let expect = CmbExpect {
-            streams: &streams,
-            is_leaf: leaf_type(field.data_type()).is_some(),
-            stripes: &self.stripes,
-            checksum: self.has_checksums(),
-            file_length: self.file_length,
-        };
-        let cmb = Cmb::read(bytes, &expect).map_err(|error| self.name_column(error, column).at(range.start))?;
+        let cmb = self.read_cmb(column, bytes).map_err(|error| self.name_column(error, column).at(range.start))?;
         let mut columns = self.columns.write().unwrap_or_else(PoisonError::into_inner);
         Ok(columns.entry(column).or_insert_with(|| ColumnMeta::Cmb(Arc::new(cmb))).clone())
+    }
+
+    fn read_cmb(&self, column: usize, bytes: Bytes) -> Result<Cmb> {
+        let (checksum, file_length) = (self.has_checksums(), self.file_length);
+        if self.batch_column(column).is_some() {
+            let stripes = batch_stripes(&bytes, &self.stripes).map_err(|error| error.in_section(Section::ColumnMetadata))?;
+            return Cmb::read(bytes, &CmbExpect { streams: &BATCH_STREAMS, is_leaf: false, stripes: &stripes, checksum, file_length });
+        }
+        let field = self.field(column)?;
+        let streams = stream_layout(field.data_type());
+        let is_leaf = leaf_type(field.data_type()).is_some();
+        Cmb::read(bytes, &CmbExpect { streams: &streams, is_leaf, stripes: &self.stripes, checksum, file_length })
     }
 
     /// Names the column whose metadata an error is about, and where that is.
     pub(in crate::format::fermion) fn in_cmb(&self, error: Error, column: usize) -> Error {
         let error = self.name_column(error, column);
-        match self.cit.cmb_range(column) {
+        match self.cmb_range(column) {
             Ok(range) => error.at(range.start),
             Err(_) => error,
         }
     }
 
     pub(super) fn name_column(&self, error: Error, column: usize) -> Error {
-        match self.schema.name(column) {
+        match self.name(column) {
             Some(name) => error.in_column(name),
             None => error,
         }

@@ -1,5 +1,6 @@
 //! From bytes to arrays: open → metadata → zones → plan → pages → batches.
 
+mod batches;
 mod column;
 mod columns;
 mod dictionary;
@@ -8,6 +9,7 @@ mod lookup;
 mod meta;
 mod morsel;
 mod open;
+mod pages;
 mod parts;
 mod plan;
 mod scan;

@@ -5,30 +5,86 @@ use std::ops::Range;
 
 use arrow::array::ArrayRef;
 use arrow::buffer::BooleanBuffer;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 
+use super::batches::LoadedBatches;
 use super::column::LoadedColumn;
+use super::plan::ColumnPlan;
 use crate::format::array::Ranges;
 use crate::format::error::{Error, Result};
+use crate::format::requests::Fetched;
 use crate::format::rows::Rows;
 use crate::format::scan::{Coded, Morsel};
+
+/// A column of which what is to be read has been loaded.
+#[derive(Debug)]
+pub(super) enum Loaded {
+    Column(LoadedColumn),
+    Batches(LoadedBatches),
+}
+
+impl Loaded {
+    /// `None` if the plan is not to read it.
+    pub(super) fn new(field: &FieldRef, out_type: &DataType, plan: ColumnPlan, fetched: &Fetched, checksums: bool) -> Result<Option<Self>> {
+        let column = |streams| LoadedColumn::new(field, out_type, streams, fetched, checksums).map(Self::Column);
+        match plan {
+            ColumnPlan::Later => Ok(None),
+            ColumnPlan::Null => column(None).map(Some),
+            ColumnPlan::Streams(streams) => column(Some(streams)).map(Some),
+            ColumnPlan::Batches(plan) => LoadedBatches::new(plan, fetched, checksums).map(|batches| Some(Self::Batches(batches))),
+        }
+    }
+
+    fn release(&mut self) {
+        if let Self::Column(column) = self {
+            column.release();
+        }
+    }
+
+    fn retain(&mut self) {
+        if let Self::Column(column) = self {
+            column.retain();
+        }
+    }
+
+    fn read(&self, ranges: &Ranges) -> Result<ArrayRef> {
+        match self {
+            Self::Column(column) => column.read(ranges),
+            Self::Batches(batches) => batches.read(ranges),
+        }
+    }
+
+    fn read_kept(&self, ranges: &Ranges, keep: &BooleanBuffer) -> Result<Option<ArrayRef>> {
+        match self {
+            Self::Column(column) => column.read_kept(ranges, keep),
+            Self::Batches(_) => Ok(None),
+        }
+    }
+
+    fn coded(&self, ranges: &Ranges, most: usize) -> Result<Option<Coded>> {
+        match self {
+            Self::Column(column) => column.coded(ranges, most),
+            Self::Batches(batches) => batches.coded(ranges, most),
+        }
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct StripeMorsel {
     schema: SchemaRef,
     /// `None` is not loaded yet.
-    columns: Vec<Option<LoadedColumn>>,
+    columns: Vec<Option<Loaded>>,
     /// Rows of the stripe that are still to be decoded.
     ranges: VecDeque<Range<usize>>,
     batch_rows: usize,
 }
 
 impl StripeMorsel {
-    pub(super) fn new(schema: SchemaRef, columns: Vec<Option<LoadedColumn>>, ranges: &Ranges, batch_rows: usize) -> Self {
+    pub(super) fn new(schema: SchemaRef, columns: Vec<Option<Loaded>>, ranges: &Ranges, batch_rows: usize) -> Self {
         Self { schema, columns, ranges: ranges.to_vec().into(), batch_rows }
     }
 
-    fn column(&self, position: usize) -> Result<&LoadedColumn> {
+    fn column(&self, position: usize) -> Result<&Loaded> {
         let column = self.columns.get(position).ok_or_else(|| Error::invalid_argument("a column that the scan does not have"))?;
         column.as_ref().ok_or_else(|| Error::invalid_argument("a column that is not loaded yet"))
     }
@@ -44,13 +100,13 @@ impl Morsel for StripeMorsel {
     }
 
     fn next_rows(&mut self) -> Rows {
-        self.columns.iter_mut().flatten().for_each(LoadedColumn::release);
+        self.columns.iter_mut().flatten().for_each(Loaded::release);
         Rows::take(&mut self.ranges, self.batch_rows)
     }
 
     fn split(&mut self, rows: Rows) {
         self.batch_rows = (rows.len() / 2).max(1);
-        self.columns.iter_mut().flatten().for_each(LoadedColumn::retain);
+        self.columns.iter_mut().flatten().for_each(Loaded::retain);
         rows.into_ranges().into_iter().rev().for_each(|range| self.ranges.push_front(range));
     }
 

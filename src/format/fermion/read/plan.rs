@@ -8,6 +8,7 @@ use arrow::datatypes::{DataType, UnionMode};
 use super::meta::{ColumnMeta, FileMeta};
 use crate::format::array::{Ranges, wanted_streams};
 use crate::format::error::{Error, Result};
+use crate::format::fermion::batches::BatchColumn;
 use crate::format::fermion::cmb::{Chunk, Cmb, Pages};
 use crate::format::requests::{Fetched, requests};
 use crate::format::scan::{Fetch, ScanRequest, Section};
@@ -28,6 +29,18 @@ pub(super) enum ColumnPlan {
     Null,
     /// A plan per stream.
     Streams(Vec<StreamPlan>),
+    /// Follows from the batches of the stripe.
+    Batches(BatchPlan),
+}
+
+/// The metadata of the batches of a stripe.
+#[derive(Debug, Clone)]
+pub(super) struct BatchPlan {
+    pub(super) column: BatchColumn,
+    /// Rows of the stripe.
+    pub(super) rows: u32,
+    /// Ids, where those are wanted, and lengths.
+    pub(super) streams: Vec<StreamPlan>,
 }
 
 #[derive(Debug, Clone)]
@@ -52,12 +65,19 @@ pub(super) struct WantedColumn {
     streams: Option<Vec<bool>>,
     /// Which pages are needed is not known from the rows.
     counted: bool,
+    of_batches: Option<BatchColumn>,
 }
 
 impl WantedColumn {
     /// A column of the file's type `file` that is read as `out`.
     pub(super) fn new(column: usize, file: &DataType, out: &DataType) -> Result<Self> {
-        Ok(Self { column, streams: wanted_streams(file, out)?, counted: has_dense_union(file) })
+        Ok(Self { column, streams: wanted_streams(file, out)?, counted: has_dense_union(file), of_batches: None })
+    }
+
+    /// A column that follows from the batches: where a row is among them is known by counting.
+    pub(super) fn of_batches(column: usize, which: BatchColumn) -> Self {
+        let streams = (which == BatchColumn::Index).then(|| vec![false, true]);
+        Self { column, streams, counted: true, of_batches: Some(which) }
     }
 
     fn wants(&self, stream: usize) -> bool {
@@ -124,7 +144,11 @@ fn plan_column(meta: &FileMeta, wanted: &WantedColumn, stripe: usize, rows: &Ran
                 false => Ok(StreamPlan::LeftOut),
             };
             let streams = (0..cmb.streams().len()).map(plan).collect::<Result<_>>();
-            streams.map(ColumnPlan::Streams).map_err(|error| meta.in_cmb(error, wanted.column))
+            let plan = |streams| match wanted.of_batches {
+                None => ColumnPlan::Streams(streams),
+                Some(column) => ColumnPlan::Batches(BatchPlan { column, rows: meta.stripes().get(stripe).map_or(0, |stripe| stripe.rows), streams }),
+            };
+            streams.map(plan).map_err(|error| meta.in_cmb(error, wanted.column))
         }
     }
 }
@@ -194,7 +218,7 @@ impl ColumnPlan {
     fn ranges(&self) -> Vec<Range<u64>> {
         match self {
             Self::Later | Self::Null => Vec::new(),
-            Self::Streams(streams) => streams.iter().flat_map(StreamPlan::ranges).collect(),
+            Self::Streams(streams) | Self::Batches(BatchPlan { streams, .. }) => streams.iter().flat_map(StreamPlan::ranges).collect(),
         }
     }
 }

@@ -8,11 +8,10 @@ use arrow::array::{ArrayRef, BooleanArray};
 use arrow::datatypes::FieldRef;
 use bytes::Bytes;
 
-use super::column::LoadedColumn;
 use super::columns::LoadColumns;
 use super::lookup::Lookup;
 use super::meta::FileMeta;
-use super::morsel::StripeMorsel;
+use super::morsel::{Loaded, StripeMorsel};
 use super::parts::Part;
 use super::plan::{StripePlan, WantedColumn};
 use super::zones::{page_zones, stripe_zones};
@@ -68,8 +67,9 @@ impl FermionScan {
         request.validate()?;
         let fields: Vec<FieldRef> = request.columns.iter().map(|column| meta.field(*column)).collect::<Result<_>>()?;
         let columns = request.columns.iter().zip(&fields).zip(request.schema.fields());
-        let wanted = columns.map(|((column, field), out)| {
-            WantedColumn::new(*column, field.data_type(), out.data_type()).map_err(|error| error.in_column(field.name()))
+        let wanted = columns.map(|((column, field), out)| match meta.batch_column(*column) {
+            Some(which) => Ok(WantedColumn::of_batches(*column, which)),
+            None => WantedColumn::new(*column, field.data_type(), out.data_type()).map_err(|error| error.in_column(field.name())),
         });
         let wanted = wanted.collect::<Result<_>>()?;
         let state = State::LoadColumns(meta.load_columns(&request.used_columns()));
@@ -255,7 +255,7 @@ impl FermionScan {
     fn morsel(&self, plan: StripePlan, ranges: &Ranges, fetched: &Fetched) -> Result<StripeMorsel> {
         let mut columns = Vec::with_capacity(self.fields.len());
         for ((plan, field), out) in plan.columns.into_iter().zip(&self.fields).zip(self.request.schema.fields()) {
-            columns.push(LoadedColumn::new(field, out.data_type(), plan, fetched, self.meta.has_checksums())?);
+            columns.push(Loaded::new(field, out.data_type(), plan, fetched, self.meta.has_checksums())?);
         }
         Ok(StripeMorsel::new(Arc::clone(&self.request.schema), columns, ranges, self.request.batch_rows))
     }

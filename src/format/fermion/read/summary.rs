@@ -10,22 +10,24 @@ use crate::format::fermion::cmb::{Chunk, Cmb};
 use crate::format::fermion::stats::{Bounds, Which, ZoneStats, bound_array, bound_is_exact, prunable_type, to_column_type};
 use crate::format::scan::ColumnSummary;
 
-/// The streams of a plain column are its validity and its values.
-const DATA_STREAM: usize = 1;
-
 /// A stripe with at least one valid value.
 type Zone = (ZoneStats, Option<Bounds>);
 
-pub(super) fn of_column(file: &FileMeta, data_type: &DataType, column: &ColumnMeta) -> Result<ColumnSummary> {
+pub(super) fn of_column(file: &FileMeta, index: usize, column: &ColumnMeta) -> Result<ColumnSummary> {
+    let field = file.field(index)?;
+    let data_type = field.data_type();
+    let is_of_batches = file.batch_column(index).is_some();
     let cmb = match column {
         ColumnMeta::AllNull => return Ok(ColumnSummary { null_count: Some(file.row_count()), ..ColumnSummary::default() }),
         ColumnMeta::Cmb(cmb) => cmb,
     };
-    let nulls = (0..file.stripes().len()).map(|stripe| cmb.null_count(stripe)).collect::<Result<Vec<_>>>()?;
+    let nulls =
+        (0..file.stripes().len()).map(|stripe| if is_of_batches { Ok(Some(0)) } else { cmb.null_count(stripe) }).collect::<Result<Vec<_>>>()?;
     let null_count = nulls.iter().copied().sum();
     let mut summary = ColumnSummary { null_count, ..ColumnSummary::default() };
     if let Some(leaf) = prunable_type(data_type)
-        && let Some(zones) = zones_with_values(file, cmb, &nulls)?
+        && let Some(stream) = file.values_stream(index)
+        && let Some(zones) = zones_with_values(file, cmb, stream, &nulls)?
     {
         summary.min = extreme(leaf, data_type, &zones, Which::Min)?;
         summary.max = extreme(leaf, data_type, &zones, Which::Max)?;
@@ -34,13 +36,13 @@ pub(super) fn of_column(file: &FileMeta, data_type: &DataType, column: &ColumnMe
 }
 
 /// Statistics of the stripes in which a plain column has a valid value; `None` if one of them has no bounds.
-fn zones_with_values(file: &FileMeta, cmb: &Cmb, nulls: &[Option<u64>]) -> Result<Option<Vec<Zone>>> {
+fn zones_with_values(file: &FileMeta, cmb: &Cmb, stream: usize, nulls: &[Option<u64>]) -> Result<Option<Vec<Zone>>> {
     let mut zones = Vec::new();
     for (index, (stripe, nulls)) in file.stripes().iter().zip(nulls).enumerate() {
         if *nulls == Some(u64::from(stripe.rows)) {
             continue;
         }
-        match cmb.chunk(DATA_STREAM, index)? {
+        match cmb.chunk(stream, index)? {
             Chunk::Default | Chunk::AllNull => {}
             Chunk::Pages(pages) if pages.stats.bounds().is_some() || pages.bounds.is_some() => zones.push((pages.stats, pages.bounds)),
             Chunk::Pages(_) => return Ok(None),

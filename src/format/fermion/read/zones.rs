@@ -27,6 +27,10 @@ impl Leaf {
     fn of(meta: &FileMeta, path: &FieldPath) -> Result<Option<Self>> {
         let column = meta.column(path.column)?.ok_or_else(|| Error::invalid_argument("the metadata of a column is not loaded"))?;
         let field = meta.field(path.column)?;
+        if meta.batch_column(path.column).is_some() {
+            let leaf = |data| Self { column, data, data_type: field.data_type().clone() };
+            return Ok(meta.values_stream(path.column).map(leaf));
+        }
         let (mut data_type, mut stream) = (field.data_type(), 0);
         for position in &path.fields {
             let DataType::Struct(fields) = data_type else { return Ok(None) };
@@ -82,12 +86,17 @@ impl Leaf {
             ColumnMeta::Cmb(cmb) => match cmb.chunk(self.data, stripe)? {
                 Chunk::Pages(pages) => Ok(Zone::new(pages.stats, pages.bounds)),
                 // Validity comes before the values, and has to agree.
-                Chunk::Default | Chunk::AllNull if rows > 0 && cmb.chunk(self.data - 1, stripe)? == Chunk::Default => {
+                Chunk::Default | Chunk::AllNull if rows > 0 && self.validity(cmb, stripe)? == Chunk::Default => {
                     Err(Error::invalid_file(format!("all slots of a field are valid in stripe {stripe}, and none has a value")))
                 }
                 Chunk::Default | Chunk::AllNull => Ok(Zone::all_null(rows)),
             },
         }
+    }
+
+    /// Batches have none, and are all valid.
+    fn validity(&self, cmb: &Cmb, stripe: usize) -> Result<Chunk> {
+        self.data.checked_sub(1).map_or(Ok(Chunk::Default), |validity| cmb.chunk(validity, stripe))
     }
 
     /// Bounds of a stripe are bounds of a part of it.

@@ -12,6 +12,8 @@ pub enum StreamType {
     Offsets = 1,
     /// A value per slot.
     Data = 2,
+    /// Ids or lengths of batches, of which no column has any.
+    BatchMeta = 3,
 }
 
 /// A stream of a column.

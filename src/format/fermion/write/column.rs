@@ -5,7 +5,7 @@ use arrow::datatypes::FieldRef;
 use bytes::Bytes;
 
 use super::stream::{PageSettings, PendingPage, StreamWriter};
-use crate::format::array::{Piece, check_nulls, check_rows, join, shred};
+use crate::format::array::{Ends, Piece, check_nulls, check_rows, join, shred, stream_ends};
 use crate::format::error::{Error, Result};
 use crate::format::fermion::bloom::BloomDesc;
 use crate::format::fermion::cmb::{CmbBuilder, StreamType};
@@ -46,9 +46,9 @@ impl ColumnWriter {
         Self { field, streams, metadata, settings, can_be_left_out }
     }
 
-    /// Adds rows, which follow each other, to the stripe that is being filled, as pages that wait to be encoded.
-    pub(super) fn push(&mut self, arrays: &[&ArrayRef]) -> Result<()> {
-        self.push_pieces(arrays).map_err(|error| error.in_column(self.field.name()))
+    /// Adds rows, which follow each other, to the stripe that is being filled, as pages that wait to be encoded. Where they come in batches, these end at `ends`.
+    pub(super) fn push(&mut self, arrays: &[&ArrayRef], ends: Option<&Ends>) -> Result<()> {
+        self.push_pieces(arrays, ends).map_err(|error| error.in_column(self.field.name()))
     }
 
     /// Those pages. They do not depend on each other.
@@ -69,7 +69,7 @@ impl ColumnWriter {
         self.streams.iter_mut().for_each(StreamWriter::settle);
     }
 
-    fn push_pieces(&mut self, arrays: &[&ArrayRef]) -> Result<()> {
+    fn push_pieces(&mut self, arrays: &[&ArrayRef], ends: Option<&Ends>) -> Result<()> {
         let pieces = arrays.iter().map(|array| {
             let pieces = shred(array)?;
             check_rows(array, &pieces)?;
@@ -80,11 +80,13 @@ impl ColumnWriter {
         if pieces.len() != self.streams.len() {
             return Err(Error::invalid_argument(format!("{} streams where the type has {}", pieces.len(), self.streams.len())));
         }
-        for (stream, piece) in self.streams.iter_mut().zip(&pieces) {
+        let ends = ends.map(|ends| stream_ends(self.field.data_type(), &pieces, ends)).transpose()?;
+        for (index, (stream, piece)) in self.streams.iter_mut().zip(&pieces).enumerate() {
+            let ends = ends.as_ref().and_then(|ends| ends.get(index));
             match (stream.kind(), piece) {
-                (StreamType::Validity, Piece::Validity { nulls, rows, .. }) => stream.push_validity(nulls.as_ref(), *rows),
-                (StreamType::Offsets, Piece::Offsets(offsets)) => stream.push_offsets(offsets, &self.settings),
-                (StreamType::Data, Piece::Data(array)) => stream.push_data(array, &self.settings)?,
+                (StreamType::Validity, Piece::Validity { nulls, rows, .. }) => stream.push_validity(nulls.as_ref(), *rows, ends)?,
+                (StreamType::Offsets, Piece::Offsets(offsets)) => stream.push_offsets(offsets, ends, &self.settings)?,
+                (StreamType::Data, Piece::Data(array)) => stream.push_data(array, ends, &self.settings)?,
                 (kind, piece) => return Err(Error::invalid_argument(format!("a {kind:?} stream cannot take {piece:?}"))),
             }
         }

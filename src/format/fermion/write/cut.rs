@@ -1,9 +1,16 @@
 //! Where a run of values is cut into pages.
 
+use std::ops::Range;
+
+use super::options::WriterOptions;
 use crate::format::codec::Values;
+use crate::format::error::{Error, Result};
 
 /// Pages are cut between blocks of the encodings where they can be, so that no block is padded.
 const BLOCK: usize = 1024;
+
+/// What a page may hold of a batch that is larger than pages are meant to be. Like a single value, it has to have a length below 2³¹.
+const PAGE_BYTES_MAX: usize = 1 << 30;
 
 /// Lengths of the pages of `values`: at most `page_rows` rows, and about `page_bytes` bytes.
 pub(super) fn page_lengths(values: &Values, page_bytes: usize, page_rows: usize) -> Vec<usize> {
@@ -22,6 +29,45 @@ pub(super) fn even(total: usize, page_rows: usize) -> Vec<usize> {
         lengths.push(total % rows);
     }
     lengths
+}
+
+/// Lengths of the pages of values that come in batches, which end at the slots `ends` and are not split.
+pub(super) fn batch_page_lengths(values: &Values, ends: &[usize], page_bytes: usize, page_rows: usize) -> Result<Vec<usize>> {
+    match values {
+        Values::Bool(_) => whole(ends, |slots| slots.len().div_ceil(8), page_bytes, page_rows),
+        Values::Fixed { ptype, .. } => whole(ends, |slots| slots.len().saturating_mul(ptype.width().unwrap_or(1)), page_bytes, page_rows),
+        Values::Bytes(array) => {
+            let bytes = |slots: Range<usize>| array.views().get(slots).unwrap_or_default().iter().map(|view| view_length(*view)).sum();
+            whole(ends, bytes, page_bytes, page_rows)
+        }
+    }
+}
+
+/// Pages of whole batches: as many as fit, or one that is larger.
+pub(super) fn whole(ends: &[usize], bytes: impl Fn(Range<usize>) -> usize, page_bytes: usize, page_rows: usize) -> Result<Vec<usize>> {
+    let mut pages = Vec::new();
+    let (mut start, mut page, mut page_size) = (0, 0, 0_usize);
+    for end in ends {
+        let (slots, size) = (end - start, bytes(start..*end));
+        if slots > WriterOptions::PAGE_ROWS_MAX || size > PAGE_BYTES_MAX {
+            return Err(Error::invalid_argument(format!(
+                "a batch has {slots} values of {size} bytes in one column, and no batch is split over pages, which have {} values and {PAGE_BYTES_MAX} bytes \
+                 at most: make smaller batches",
+                WriterOptions::PAGE_ROWS_MAX
+            )));
+        }
+        if page > 0 && (page + slots > page_rows || page_size.saturating_add(size) > page_bytes) {
+            pages.push(page);
+            (page, page_size) = (0, 0);
+        }
+        page += slots;
+        page_size = page_size.saturating_add(size);
+        start = *end;
+    }
+    if page > 0 {
+        pages.push(page);
+    }
+    Ok(pages)
 }
 
 fn whole_blocks(rows: usize) -> usize {
@@ -79,6 +125,22 @@ mod tests {
         check(&[100, 1, 1], 50, 10, &[1, 2]);
         check(&[1; 5], 1 << 20, 2, &[2, 2, 1]);
         check(&[60, 60, 60], 100, 10, &[1, 1, 1]);
+    }
+
+    #[test]
+    fn batches_are_not_split() {
+        let check = |ends: &[usize], page_bytes, page_rows, expected: &[usize]| {
+            assert_eq!(whole(ends, |slots| slots.len() * 4, page_bytes, page_rows).unwrap(), expected, "{ends:?}");
+        };
+        check(&[], 100, 10, &[]);
+        check(&[3, 6, 9, 12], 100, 10, &[9, 3]);
+        check(&[3, 6, 9, 12], 24, 10, &[6, 6]);
+        check(&[5, 30, 31, 32], 1000, 10, &[5, 25, 2]);
+        check(&[0, 0, 10, 10, 20], 1000, 10, &[10, 10]);
+        check(&[0, 0], 1000, 10, &[]);
+        let error = whole(&[1, 2 + (1 << 20)], |_| 1, 1 << 20, 10).unwrap_err().to_string();
+        assert!(error.contains("1048577 values") && error.ends_with("make smaller batches"), "{error}");
+        assert!(whole(&[1], |_| (1 << 30) + 1, 1 << 20, 10).is_err());
     }
 
     #[test]

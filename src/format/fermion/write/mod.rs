@@ -1,5 +1,7 @@
 //! From batches to bytes: batch → stripe → columns → streams → pages.
 
+mod batched;
+mod batches;
 mod column;
 mod cut;
 mod options;
@@ -8,5 +10,6 @@ mod stream;
 mod tail;
 mod writer;
 
+pub use batched::{BatchBy, BatchedWriter};
 pub use options::WriterOptions;
 pub use writer::{Summary, Writer};

@@ -4,6 +4,7 @@ use arrow::datatypes::Schema;
 
 use crate::format::codec::{Compression, EncodeOptions};
 use crate::format::error::{Error, Result};
+use crate::format::fermion::batches::reserved_name;
 use crate::format::fermion::bloom::can_have_filter;
 
 /// How to write a file.
@@ -35,6 +36,8 @@ pub struct WriterOptions {
     pub bloom_filter_columns: Vec<String>,
     /// The part of the values that a chunk does not have of which its filter says that it may.
     pub bloom_filter_fpp: f64,
+    /// Rows come in batches ([`Writer::append_batch`](super::Writer::append_batch)), which have ids and are not split over pages.
+    pub batches: bool,
 }
 
 impl Default for WriterOptions {
@@ -53,6 +56,7 @@ impl Default for WriterOptions {
             ordering: None,
             bloom_filter_columns: Vec::new(),
             bloom_filter_fpp: 0.01,
+            batches: false,
         }
     }
 }
@@ -93,6 +97,17 @@ impl WriterOptions {
 
     pub(super) fn has_filter(&self, column: &str) -> bool {
         self.bloom_filter_columns.iter().any(|name| name == column)
+    }
+
+    /// Refuses columns with names that those of batches have.
+    pub(super) fn check_names(&self, schema: &Schema) -> Result<()> {
+        match reserved_name(schema.fields()).filter(|_| self.batches) {
+            Some(name) => {
+                let message = "this is the name of what a file of batches tells of them: rename the column, or have rows put into batches by it";
+                Err(Error::invalid_argument(message).in_column(name))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Refuses filters of columns that there are none of, or that cannot have any.

@@ -7,10 +7,10 @@ use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow::datatypes::DataType;
 use bytes::Bytes;
 
-use super::cut::{even, page_lengths};
+use super::cut::{batch_page_lengths, even, page_lengths, whole};
 use super::options::WriterOptions;
 use super::sharing::Sharing;
-use crate::format::array::{binary_views, leaf_values};
+use crate::format::array::{Ends, binary_views, leaf_values};
 use crate::format::codec::{ChunkDictionary, Decoded, EncodeOptions, Memory, Output, PType, Values, encode_codes, encode_next};
 use crate::format::error::{Error, Result};
 use crate::format::fermion::bloom::BloomBuilder;
@@ -44,6 +44,12 @@ impl PageSettings {
 
     fn coded_page(&self, codes: &[u32], ptype: PType) -> Result<Vec<u8>> {
         Ok(write_page(&encode_codes(codes, ptype, &self.encode)?, width(codes.len())?, self.checksums))
+    }
+
+    /// A page of values that are all valid and have no other pages to learn from.
+    pub(super) fn plain_page(&self, values: Values) -> Result<Vec<u8>> {
+        let rows = values.len();
+        self.page(&Unencoded { values, nulls: None }, rows, &Memory::default()).map(|(bytes, _)| bytes)
     }
 
     fn page(&self, page: &Unencoded, rows: usize, memory: &Memory) -> Result<(Vec<u8>, Memory)> {
@@ -239,9 +245,10 @@ impl StreamWriter {
         Ok(())
     }
 
-    pub(super) fn push_validity(&mut self, nulls: Option<&NullBuffer>, rows: usize) {
+    /// Adds slots. Those of batches come with where each batch ends, and none is split over pages.
+    pub(super) fn push_validity(&mut self, nulls: Option<&NullBuffer>, rows: usize, ends: Option<&Ends>) -> Result<()> {
         let mut start = 0;
-        for rows in even(rows, WriterOptions::PAGE_ROWS_MAX) {
+        for rows in slot_pages(rows, ends, WriterOptions::PAGE_ROWS_MAX)? {
             let nulls = nulls.map(|nulls| nulls.slice(start, rows));
             let body = match nulls {
                 Some(nulls) if nulls.null_count() == rows => Body::Uniform(false),
@@ -251,6 +258,7 @@ impl StreamWriter {
             self.add(rows, ZoneStats::UNKNOWN, body);
             start += rows;
         }
+        Ok(())
     }
 
     fn values(&self, values: Values, nulls: Option<NullBuffer>) -> Body {
@@ -258,10 +266,10 @@ impl StreamWriter {
     }
 
     /// Lists end where `offsets`, which begin at 0, say.
-    pub(super) fn push_offsets(&mut self, offsets: &[i64], settings: &PageSettings) {
+    pub(super) fn push_offsets(&mut self, offsets: &[i64], ends: Option<&Ends>, settings: &PageSettings) -> Result<()> {
         let base = self.next_offset;
         let mut start = 0;
-        for rows in even(offsets.len().saturating_sub(1), settings.page_rows) {
+        for rows in slot_pages(offsets.len().saturating_sub(1), ends, settings.page_rows)? {
             let page: Vec<i64> = offsets.iter().skip(start).take(rows + 1).map(|offset| offset + base).collect();
             self.next_offset = page.last().copied().unwrap_or(base);
             let values = Values::Fixed { ptype: PType::I64, bytes: Buffer::from_vec(page) };
@@ -269,15 +277,20 @@ impl StreamWriter {
             self.add(rows, ZoneStats::UNKNOWN, body);
             start += rows;
         }
+        Ok(())
     }
 
-    pub(super) fn push_data(&mut self, array: &ArrayRef, settings: &PageSettings) -> Result<()> {
+    pub(super) fn push_data(&mut self, array: &ArrayRef, ends: Option<&Ends>, settings: &PageSettings) -> Result<()> {
         let values = leaf_values(array)?;
         if settings.filter.is_some() {
             self.filter.push(&values, array.nulls());
         }
         let mut start = 0;
-        for rows in page_lengths(&values, settings.page_bytes, settings.page_rows) {
+        let pages = match ends {
+            None => page_lengths(&values, settings.page_bytes, settings.page_rows),
+            Some(ends) => batch_page_lengths(&values, ends, settings.page_bytes, settings.page_rows)?,
+        };
+        for rows in pages {
             let slice = array.slice(start, rows);
             let body = self.data(values.slice(start, rows), slice.nulls().cloned(), settings)?;
             let stats = if settings.statistics { leaf_stats(slice.as_ref()) } else { ZoneStats::UNKNOWN };
@@ -355,10 +368,7 @@ impl StreamWriter {
                 Body::Bytes(bytes, _) | Body::Shared(bytes, _) => bytes,
                 Body::Values(values, memory) => settings.page(&values, page.rows, &memory)?.0,
                 Body::Codes(codes, shared) => settings.coded_page(&codes, shared.ptype)?,
-                Body::Uniform(valid) => {
-                    let values = Values::Bool(constant_bits(valid, page.rows));
-                    settings.page(&Unencoded { values, nulls: None }, page.rows, &Memory::default())?.0
-                }
+                Body::Uniform(valid) => settings.plain_page(Values::Bool(constant_bits(valid, page.rows)))?,
             };
             pages.push(ChunkPage { size: width(bytes.len())?, rows: Some(width(page.rows)?), stats: page.stats });
             *position += bytes.len() as u64;
@@ -377,6 +387,11 @@ impl StreamWriter {
             filter: None,
         }))
     }
+}
+
+/// Pages of slots that take next to nothing.
+fn slot_pages(slots: usize, ends: Option<&Ends>, page_rows: usize) -> Result<Vec<usize>> {
+    ends.map_or_else(|| Ok(even(slots, page_rows)), |ends| whole(ends, |_| 0, usize::MAX, page_rows))
 }
 
 /// What the first page learnt that learnt anything is known to the next.

@@ -2,16 +2,24 @@
 
 use arrow::datatypes::Schema;
 
+use super::batches::BatchWriter;
 use super::column::ColumnWriter;
 use super::options::WriterOptions;
 use crate::format::error::{Error, Result};
-use crate::format::fermion::footer::{Footer, SETTING_BLOOM_FILTERS, SETTING_CHECKSUMS, SETTING_DICTIONARIES, VERSION};
+use crate::format::fermion::footer::{Footer, SETTING_BATCHES, SETTING_BLOOM_FILTERS, SETTING_CHECKSUMS, SETTING_DICTIONARIES, VERSION};
 use crate::format::fermion::schema::{ORDERING_KEY, write_schema};
 use crate::format::fermion::stripes::{Stripe, write_stripes};
 
 /// Everything behind the data area, which ends at `position`.
-pub(super) fn write_tail(schema: &Schema, columns: &[ColumnWriter], stripes: &[Stripe], position: u64, options: &WriterOptions) -> Result<Vec<u8>> {
-    let mut out = Vec::new();
+pub(super) fn write_tail(
+    schema: &Schema,
+    columns: &[ColumnWriter],
+    batches: Option<&BatchWriter>,
+    stripes: &[Stripe],
+    position: u64,
+    options: &WriterOptions,
+) -> Result<Vec<u8>> {
+    let mut out = batches.map_or_else(|| Ok(Vec::new()), |batches| batches.cmb(options.checksums))?;
     let mut cit = Vec::with_capacity(columns.len() * 8);
     for column in columns {
         cit.extend_from_slice(&(position + out.len() as u64).to_le_bytes());
@@ -46,7 +54,8 @@ fn settings(columns: &[ColumnWriter], options: &WriterOptions) -> u64 {
     let checksums = if options.checksums { SETTING_CHECKSUMS } else { 0 };
     let dictionaries = if columns.iter().any(ColumnWriter::has_dictionary) { SETTING_DICTIONARIES } else { 0 };
     let filters = if columns.iter().any(ColumnWriter::has_filter) { SETTING_BLOOM_FILTERS } else { 0 };
-    checksums | dictionaries | filters
+    let batches = if options.batches { SETTING_BATCHES } else { 0 };
+    checksums | dictionaries | filters | batches
 }
 
 fn count(n: usize) -> Result<u32> {

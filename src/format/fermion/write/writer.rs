@@ -7,10 +7,12 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{FieldRef, SchemaRef};
 use bytes::Bytes;
 
+use super::batches::{BatchWriter, Next, Room};
 use super::column::{ColumnPage, ColumnWriter};
 use super::options::WriterOptions;
 use super::stream::PageSettings;
 use super::tail::write_tail;
+use crate::format::array::Ends;
 use crate::format::error::{Error, Result};
 use crate::format::fermion::footer::MAGIC;
 use crate::format::fermion::stripes::Stripe;
@@ -42,6 +44,8 @@ pub struct Writer {
     schema: SchemaRef,
     options: WriterOptions,
     columns: Vec<ColumnWriter>,
+    /// Of a file of batches.
+    batches: Option<BatchWriter>,
     pending: Pending,
     stripe_rows: usize,
     stripes: Vec<Stripe>,
@@ -56,12 +60,15 @@ impl Writer {
     pub fn new(schema: SchemaRef, options: WriterOptions) -> Result<Self> {
         options.validate()?;
         options.check_filters(&schema)?;
+        options.check_names(&schema)?;
+        let batches = options.batches.then(|| BatchWriter::new(PageSettings::new(&options, false)));
         let column = |field: &FieldRef| ColumnWriter::new(Arc::clone(field), PageSettings::new(&options, options.has_filter(field.name())));
         let columns = schema.fields().iter().map(column).collect();
         Ok(Self {
             schema,
             options,
             columns,
+            batches,
             pending: Pending::default(),
             stripe_rows: 0,
             stripes: Vec::new(),
@@ -73,20 +80,70 @@ impl Writer {
 
     /// Adds rows. The batch's columns must have the types of the schema. After an error of rows that could not be encoded there is no more to push or to finish.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<()> {
-        self.check_whole()?;
-        self.check(batch)?;
-        if batch.num_rows() == 0 {
-            return Ok(());
+        if self.batches.is_some() {
+            return Err(Error::invalid_argument("the rows of this file come in batches: append batches"));
         }
-        self.pending.push(batch.clone());
+        self.add(batch)?;
         while self.pending.rows() >= self.rows_to_page() {
-            self.encode_rows(self.rows_to_page())?;
+            self.encode_rows(self.rows_to_page(), None)?;
         }
         if self.pending.bytes() >= self.options.buffer_bytes {
             let whole = self.pending.rows() - self.pending.rows() % BLOCK;
-            self.encode_rows(if whole > 0 { whole } else { self.pending.rows() })?;
+            self.encode_rows(if whole > 0 { whole } else { self.pending.rows() }, None)?;
         }
         Ok(())
+    }
+
+    /// Adds rows as a batch to a file of batches ([`WriterOptions::batches`]): none of its columns is split over pages. Without an id, the batch gets one more
+    /// than the greatest before.
+    pub fn append_batch(&mut self, id: Option<i64>, batch: &RecordBatch) -> Result<()> {
+        self.check_whole()?;
+        self.check(batch)?;
+        self.batches()?.push(id, batch.num_rows())?;
+        self.pending.push(batch.clone());
+        self.encode_much()
+    }
+
+    fn batches(&mut self) -> Result<&mut BatchWriter> {
+        let missing = || Error::invalid_argument("a file whose rows come in batches is written with the option for it, WriterOptions::batches");
+        self.batches.as_mut().ok_or_else(missing)
+    }
+
+    /// Adds rows, of which it is said later where their batches end.
+    pub(super) fn add(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.check_whole()?;
+        self.check(batch)?;
+        if batch.num_rows() > 0 {
+            self.pending.push(batch.clone());
+        }
+        Ok(())
+    }
+
+    /// Makes a batch of the first `rows` rows that belong to none yet.
+    pub(super) fn end_batch(&mut self, id: Option<i64>, rows: usize) -> Result<()> {
+        // Rows that are no batch cannot be written.
+        self.batches()?.push(id, rows).inspect_err(|_| self.failed = true)?;
+        self.encode_much()
+    }
+
+    /// Encodes batches if they are a page, or too much to wait for one.
+    fn encode_much(&mut self) -> Result<()> {
+        let is_too_much = self.pending.bytes() >= self.options.buffer_bytes;
+        let is_page = self.batches()?.waiting_rows() >= self.options.page_rows;
+        if is_page || is_too_much { self.encode_batches(is_too_much) } else { Ok(()) }
+    }
+
+    /// Encodes pages of whole batches, all of them or as long as pages are full.
+    fn encode_batches(&mut self, flush: bool) -> Result<()> {
+        loop {
+            let Some(batches) = &mut self.batches else { return Ok(()) };
+            let stripe = self.options.stripe_rows.saturating_sub(self.stripe_rows);
+            match batches.next(Room { page: self.options.page_rows, stripe, is_empty: self.stripe_rows == 0, flush }) {
+                Next::Wait => return Ok(()),
+                Next::EndStripe => self.end_stripe()?,
+                Next::Encode(ends) => self.encode_rows(ends.last().copied().unwrap_or(0), Some(&ends))?,
+            }
+        }
     }
 
     /// Takes the bytes that are ready; they follow those taken before.
@@ -102,9 +159,12 @@ impl Writer {
     /// Ends the file and gives the bytes that have not been taken.
     pub fn finish(mut self) -> Result<(Vec<Bytes>, Summary)> {
         self.check_whole()?;
-        self.encode_rows(self.pending.rows())?;
+        match &self.batches {
+            None => self.encode_rows(self.pending.rows(), None)?,
+            Some(_) => self.encode_batches(true)?,
+        }
         self.end_stripe()?;
-        let tail = write_tail(&self.schema, &self.columns, &self.stripes, self.position, &self.options)?;
+        let tail = write_tail(&self.schema, &self.columns, self.batches.as_ref(), &self.stripes, self.position, &self.options)?;
         self.position += tail.len() as u64;
         self.out.push(Bytes::from(tail));
         let rows = self.stripes.iter().map(|stripe| u64::from(stripe.rows)).sum();
@@ -140,14 +200,14 @@ impl Writer {
         self.columns.iter().map(|column| column.encoded_bytes() + column.growing_bytes()).sum()
     }
 
-    /// Encodes the first `rows` pending rows, and ends the stripe if that fills it.
-    fn encode_rows(&mut self, rows: usize) -> Result<()> {
+    /// Encodes the first `rows` pending rows, which are batches that end at `ends` if they come in batches, and ends the stripe if that fills it.
+    fn encode_rows(&mut self, rows: usize, ends: Option<&Ends>) -> Result<()> {
         if rows == 0 {
             return Ok(());
         }
         self.failed = true;
         let batches = self.pending.take(rows);
-        encode_columns(&mut self.columns, &batches, self.options.threads)?;
+        encode_columns(&mut self.columns, &batches, ends, self.options.threads)?;
         self.stripe_rows += rows;
         if self.stripe_rows >= self.options.stripe_rows || self.stripe_bytes() >= self.options.stripe_bytes {
             self.end_stripe()?;
@@ -164,6 +224,9 @@ impl Writer {
         let rows = u32::try_from(self.stripe_rows).map_err(|_| Error::invalid_argument("a stripe has too many rows"))?;
         in_parallel(self.columns.iter_mut().collect(), self.options.threads, ColumnWriter::close_stripe)?;
         encode_pages(&mut self.columns, self.options.threads)?;
+        if let Some(batches) = &mut self.batches {
+            batches.finish_stripe(&mut self.position, &mut self.out)?;
+        }
         for column in &mut self.columns {
             column.finish_stripe(rows, &mut self.position, &mut self.out)?;
         }
@@ -196,9 +259,9 @@ impl FileWriter for Writer {
 }
 
 /// Cuts the rows into pages, column by column, and encodes them, page by page: a column that takes longer than all others does not keep them waiting.
-fn encode_columns(columns: &mut [ColumnWriter], batches: &[RecordBatch], threads: usize) -> Result<()> {
+fn encode_columns(columns: &mut [ColumnWriter], batches: &[RecordBatch], ends: Option<&Ends>, threads: usize) -> Result<()> {
     let arrays = |index: usize| batches.iter().map(|batch| batch.column(index)).collect::<Vec<_>>();
-    in_parallel(columns.iter_mut().enumerate().collect(), threads, |(index, column)| column.push(&arrays(index)))?;
+    in_parallel(columns.iter_mut().enumerate().collect(), threads, |(index, column)| column.push(&arrays(index), ends))?;
     encode_pages(columns, threads)
 }
 

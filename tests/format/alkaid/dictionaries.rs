@@ -1,0 +1,286 @@
+//! Dictionaries that are replaced: every batch finds its own, and those that no batch needs any more are forgotten.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use arrow::array::*;
+use arrow::compute::{cast, concat_batches};
+use arrow::datatypes::*;
+use arrow::util::display::array_value_to_string;
+use bytes::Bytes;
+use datafusion_fermion::format::alkaid::{AlkaidScan, Codec, Form, ScanRequest, WriterOptions};
+use datafusion_fermion::format::scan::{Answer, Morsel, Scan, Step};
+use rand::seq::SliceRandom;
+
+use super::drive::{Store, read_all, request, write};
+use crate::random;
+use crate::select::{Selected, ids_of, rows_of};
+
+const BATCHES: usize = 64;
+const ROWS: usize = 100;
+
+/// Columns of words, and for how many batches each of their dictionaries lasts.
+const WORDS: [(&str, usize); 3] = [("each", 1), ("some", 16), ("all", BATCHES)];
+
+/// Values that no other dictionary has.
+fn values(column: &str, dictionary: usize, count: usize) -> ArrayRef {
+    Arc::new(StringArray::from_iter_values((0..count).map(|value| format!("{value} of dictionary {dictionary} of {column}"))))
+}
+
+fn ids(batch: usize) -> ArrayRef {
+    let rows = batch * ROWS..(batch + 1) * ROWS;
+    Arc::new(Int64Array::from_iter_values(rows.map(|row| i64::try_from(row).unwrap())))
+}
+
+/// Batches of the number of each row and of words, of which each dictionary has `count`.
+fn table(count: usize) -> Vec<RecordBatch> {
+    let batch = |index: usize| {
+        let words = |(name, lasts): (&'static str, usize)| {
+            let codes = (0..ROWS).map(|row| (row % 11 != 3).then(|| i32::try_from((row + index) * 7 % count).unwrap()));
+            let array = DictionaryArray::<Int32Type>::try_new(codes.collect(), values(name, index / lasts, count)).unwrap();
+            let array: ArrayRef = Arc::new(array);
+            (name, array, true)
+        };
+        RecordBatch::try_from_iter_with_nullable([("id", ids(index), false)].into_iter().chain(WORDS.map(words))).unwrap()
+    };
+    (0..BATCHES).map(batch).collect()
+}
+
+fn written(batches: &[RecordBatch], form: Form, compression: Option<Codec>) -> Bytes {
+    write(&batches[0].schema(), batches, WriterOptions { form, compression, batch_rows: ROWS, ..Default::default() }).unwrap()
+}
+
+/// All rows, with words as text.
+fn plain(batches: &[RecordBatch]) -> RecordBatch {
+    let spelled = |batch: &RecordBatch| {
+        let schema = batch.schema();
+        let text = |(field, column): (&FieldRef, &ArrayRef)| {
+            let data_type = if field.name() == "id" { DataType::Int64 } else { DataType::Utf8 };
+            (field.name().clone(), cast(column, &data_type).unwrap(), true)
+        };
+        RecordBatch::try_from_iter_with_nullable(schema.fields().iter().zip(batch.columns()).map(text)).unwrap()
+    };
+    let batches: Vec<RecordBatch> = batches.iter().map(spelled).collect();
+    concat_batches(&batches[0].schema(), &batches).unwrap()
+}
+
+/// Bytes of a file: those that were fetched, those that someone holds, and the most that were ever held.
+#[derive(Debug, Default)]
+struct Ledger {
+    fetched: AtomicUsize,
+    held: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Ledger {
+    /// A part of a file, in the books as long as it is held.
+    fn lend(self: &Arc<Self>, file: &Bytes, range: &Range<u64>) -> Bytes {
+        let bytes = file.slice(usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap());
+        self.fetched.fetch_add(bytes.len(), Ordering::Relaxed);
+        let held = self.held.fetch_add(bytes.len(), Ordering::Relaxed) + bytes.len();
+        self.most.fetch_max(held, Ordering::Relaxed);
+        Bytes::from_owner(Lent { bytes, ledger: Arc::clone(self) })
+    }
+
+    fn read(&self) -> [usize; 3] {
+        [&self.fetched, &self.held, &self.most].map(|bytes| bytes.load(Ordering::Relaxed))
+    }
+}
+
+struct Lent {
+    bytes: Bytes,
+    ledger: Arc<Ledger>,
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.ledger.held.fetch_sub(self.bytes.len(), Ordering::Relaxed);
+    }
+}
+
+/// Scans columns of these batches, in this order.
+fn visit(file: &Bytes, columns: &[usize], order: &[usize], ledger: &Arc<Ledger>, mut take: impl FnMut(Box<dyn Morsel>)) {
+    let meta = Store::new(file).open(1 << 20).unwrap();
+    let asked = ScanRequest { prune_columns: vec![0.into()], ..request(&meta, columns, ROWS) };
+    let mut scan = AlkaidScan::new(meta, asked).unwrap();
+    let mut answer = Answer::Next;
+    loop {
+        answer = match scan.step(answer).unwrap() {
+            Step::Prune(_) => Answer::Visit(order.to_vec()),
+            Step::Fetch(fetches) => Answer::Fetched(fetches.iter().map(|fetch| ledger.lend(file, &fetch.range)).collect()),
+            Step::Decode(morsel) => {
+                take(morsel);
+                Answer::Next
+            }
+            Step::Done => return,
+            step => panic!("{step:?}"),
+        };
+    }
+}
+
+fn read_in_order(file: &Bytes, columns: &[usize], order: &[usize]) -> Vec<RecordBatch> {
+    let mut read = Vec::new();
+    visit(file, columns, order, &Arc::default(), |mut morsel| read.push(morsel.next_batch().unwrap().unwrap()));
+    read
+}
+
+fn in_order(batches: &[RecordBatch], order: &[usize]) -> Vec<RecordBatch> {
+    order.iter().map(|index| batches[*index].clone()).collect()
+}
+
+fn forward() -> Vec<usize> {
+    (0..BATCHES).collect()
+}
+
+fn shuffled(seed: u64) -> Vec<usize> {
+    let mut order = forward();
+    order.shuffle(&mut random::rng(seed));
+    order
+}
+
+#[test]
+fn every_batch_has_the_words_of_its_own_dictionary() {
+    let batches = table(40);
+    for (form, compression) in [(Form::File, None), (Form::Stream, None), (Form::File, Some(Codec::Zstd)), (Form::Stream, Some(Codec::Lz4))] {
+        let (_, read) = read_all(&written(&batches, form, compression), ROWS).unwrap();
+        assert!(plain(&read) == plain(&batches), "{form:?} {compression:?}");
+        // A file has one dictionary for all batches.
+        let expected = if form == Form::File { [BATCHES * 40, BATCHES / 16 * 40, 40] } else { [40; 3] };
+        let sizes = |batch: &RecordBatch| [1, 2, 3].map(|column| batch.column(column).as_any_dictionary().values().len());
+        assert!(read.len() == BATCHES && read.iter().all(|batch| sizes(batch) == expected), "{form:?} {compression:?}");
+    }
+}
+
+#[test]
+fn batches_that_are_skipped_leave_no_dictionary_to_the_others() {
+    let batches = table(40);
+    let kept: [fn(usize) -> bool; 6] = [
+        |batch| batch % 3 == 1,
+        |batch| batch % 20 > 3,
+        |batch| batch % 16 == 15,
+        |batch| batch == 0,
+        |batch| batch + 1 == BATCHES,
+        |batch| !(10..50).contains(&batch),
+    ];
+    for form in [Form::File, Form::Stream] {
+        let file = written(&batches, form, None);
+        let mut store = Store::new(&file);
+        let meta = store.open(1 << 20).unwrap();
+        for (pattern, is_kept) in kept.into_iter().enumerate() {
+            let keep: Vec<bool> = (0..BATCHES).map(is_kept).collect();
+            let order: Vec<usize> = (0..BATCHES).filter(|batch| keep[*batch]).collect();
+            for columns in [vec![0, 3, 1, 2], vec![2], vec![0, 3]] {
+                let asked = ScanRequest { prune_columns: vec![0.into()], ..request(&meta, &columns, ROWS) };
+                let read = store.scan(&meta, asked, |_| BooleanArray::from(keep.clone())).unwrap();
+                let expected = plain(&in_order(&batches, &order)).project(&columns).unwrap();
+                assert!(plain(&read) == expected, "{form:?}, pattern {pattern}, columns {columns:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn batches_in_any_order_have_their_own_dictionaries() {
+    let batches = table(40);
+    for (form, compression) in [(Form::File, None), (Form::Stream, Some(Codec::Lz4)), (Form::Stream, None)] {
+        let file = written(&batches, form, compression);
+        // Of batches that are planned together, some use a dictionary that came with those before, and others between them do not.
+        for seed in 0..20 {
+            let mut order = shuffled(seed);
+            order.truncate(BATCHES - usize::try_from(seed).unwrap());
+            let read = read_in_order(&file, &[0, 1, 2, 3], &order);
+            assert!(plain(&read) == plain(&in_order(&batches, &order)), "{form:?} {compression:?}, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn batches_that_wait_to_be_decoded_keep_their_dictionaries() {
+    let batches = table(40);
+    for form in [Form::File, Form::Stream] {
+        let (file, mut waiting) = (written(&batches, form, None), Vec::new());
+        visit(&file, &[0, 1, 2, 3], &forward(), &Arc::default(), |morsel| waiting.push(morsel));
+        // The scan is over, and the last batch begins.
+        let decode = |mut morsel: Box<dyn Morsel>| thread::spawn(move || morsel.next_batch().unwrap().unwrap());
+        let threads: Vec<_> = waiting.into_iter().rev().map(decode).collect();
+        let mut read: Vec<RecordBatch> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        read.reverse();
+        assert!(plain(&read) == plain(&batches), "{form:?}");
+    }
+}
+
+#[test]
+fn rows_that_are_selected_have_the_words_of_their_own_dictionaries() {
+    let batches = table(40);
+    let (all, rows) = (plain(&batches), i64::try_from(ROWS).unwrap());
+    let is_wanted = |id: i64| id / rows % 3 == 2;
+    for form in [Form::File, Form::Stream] {
+        let file = written(&batches, form, None);
+        let mut store = Store::new(&file);
+        let meta = store.open(1 << 20).unwrap();
+        let asked = ScanRequest { select_columns: vec![0, 1], ..request(&meta, &[0, 1, 2, 3], ROWS) };
+        let mut selected = Selected::default();
+        let read = store.scan_selected(&meta, asked, |_| unreachable!("nothing to prune by"), |morsel| Some(selected.select(morsel, 0, is_wanted)));
+        let read = read.unwrap();
+        let ids = ids_of(&read, 0);
+        // What it was not asked about is read as a whole.
+        assert!(ids.len() < all.num_rows() && selected.ids.iter().all(|id| ids.binary_search(id).is_ok()), "{form:?}");
+        assert!(ids_of(std::slice::from_ref(&all), 0).into_iter().filter(|id| is_wanted(*id)).all(|id| ids.binary_search(&id).is_ok()), "{form:?}");
+        assert!(plain(&read) == rows_of(&all, &ids).unwrap(), "{form:?}");
+    }
+}
+
+#[test]
+fn dictionaries_that_no_batch_needs_any_more_are_forgotten() {
+    let batches = table(4000);
+    let stream = written(&batches, Form::Stream, None);
+    for order in [forward(), forward().into_iter().rev().collect()] {
+        let ledger = Arc::default();
+        visit(&stream, &[0, 1], &order, &ledger, |mut morsel| assert_eq!(morsel.next_batch().unwrap().unwrap().num_rows(), ROWS));
+        let [fetched, held, most] = ledger.read();
+        // Batches are fetched together up to 1 MiB, and the dictionaries of those before are gone by then.
+        assert!(most < 3 << 19 && fetched > 5 * most, "{fetched} bytes were fetched, and {most} held");
+        assert_eq!(held, 0);
+    }
+}
+
+#[test]
+fn dictionaries_that_the_next_batches_need_are_not_fetched_again() {
+    let batches = table(4000);
+    let stream = written(&batches, Form::Stream, None);
+    let ledger = Arc::default();
+    visit(&stream, &[0, 1, 2, 3], &forward(), &ledger, drop);
+    let [fetched, held, _] = ledger.read();
+    assert!(fetched > stream.len() / 10 * 9 && fetched <= stream.len(), "{fetched} of {} bytes were fetched", stream.len());
+    assert_eq!(held, 0);
+}
+
+#[test]
+fn dictionaries_are_replaced_with_those_that_their_values_use() {
+    let batch = |index: usize| {
+        let inner = DictionaryArray::<Int32Type>::try_new(Int32Array::from(vec![2, 0, 1]), values("inner", index / 3, 3)).unwrap();
+        let inner: ArrayRef = Arc::new(inner);
+        let of = StructArray::new(vec![Field::new("d", inner.data_type().clone(), true)].into(), vec![inner], None);
+        let codes = Int32Array::from_iter_values((0..ROWS).map(|row| i32::try_from((row + index) % 3).unwrap()));
+        let outer: ArrayRef = Arc::new(DictionaryArray::<Int32Type>::try_new(codes, Arc::new(of)).unwrap());
+        RecordBatch::try_from_iter_with_nullable([("id", ids(index), false), ("outer", outer, true)]).unwrap()
+    };
+    let batches: Vec<RecordBatch> = (0..BATCHES).map(batch).collect();
+    let of_batch = |batch: &RecordBatch| (0..ROWS).map(|row| array_value_to_string(batch.column(1), row).unwrap()).collect::<Vec<_>>();
+    let shown = |batches: &[RecordBatch]| batches.iter().map(of_batch).collect::<Vec<_>>();
+    for form in [Form::File, Form::Stream] {
+        let file = written(&batches, form, None);
+        for order in [forward(), forward().into_iter().rev().collect(), shuffled(1), shuffled(2)] {
+            let read = read_in_order(&file, &[0, 1], &order);
+            assert!(ids_of(&read, 0) == ids_of(&in_order(&batches, &order), 0) && shown(&read) == shown(&in_order(&batches, &order)), "{form:?}");
+        }
+    }
+}
