@@ -1,12 +1,15 @@
-//! Opening files of very many columns and reading ten of them, without an engine and from memory: this crate's format and Parquet, side by side.
+//! Files of very many columns, beside Parquet: opening them and reading ten columns without an engine and from memory, and the same through SQL.
 //!
 //! ```text
 //! cargo bench --bench wide -- --columns 1000,10000,100000 --runs 9
 //! ```
 //!
 //! One column in ten has only nulls, and each file has four stripes (row groups). A run opens the file from its bytes, finds ten columns by name and reads the first
-//! rows of them; the two sides take turns, and every time is a median. The rows must be the same. Prints Markdown to standard output.
+//! rows of them; the two sides take turns, and every time is a median. The rows must be the same. [`sql`] says what is measured there; `--only format` or `--only sql` is one of the two.
+//! Prints Markdown to standard output.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
+
+mod sql;
 
 use std::env;
 use std::error::Error;
@@ -41,10 +44,13 @@ fn main() -> Result<()> {
         println!("nothing to test here; `cargo bench --bench wide` measures");
         return Ok(());
     }
-    println!("Opening a file in memory and reading {SOME} columns of it; `cargo bench --bench wide`\n");
-    println!("| columns | | file, MB | metadata read, KB | reads | open, ms | and read {SOME} columns, ms | faster by |");
-    println!("|--:|---|--:|--:|--:|--:|--:|--:|");
-    options.columns.iter().try_for_each(|columns| compare(*columns, options.runs))
+    if options.only != "sql" {
+        println!("Opening a file in memory and reading {SOME} columns of it; `cargo bench --bench wide`\n");
+        println!("| columns | | file, MB | metadata read, KB | reads | open, ms | and read {SOME} columns, ms | faster by |");
+        println!("|--:|---|--:|--:|--:|--:|--:|--:|");
+        options.columns.iter().try_for_each(|columns| compare(*columns, options.runs))?;
+    }
+    if options.only != "format" { sql::measure(&options) } else { Ok(()) }
 }
 
 struct Options {
@@ -52,11 +58,12 @@ struct Options {
     bench: bool,
     columns: Vec<usize>,
     runs: usize,
+    only: String,
 }
 
 impl Options {
     fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
-        let mut options = Self { bench: false, columns: vec![1_000, 10_000, 100_000], runs: 9 };
+        let mut options = Self { bench: false, columns: vec![1_000, 10_000, 100_000], runs: 9, only: String::new() };
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
             match argument.as_str() {
@@ -64,6 +71,7 @@ impl Options {
                 "--test" => {}
                 "--columns" => options.columns = value()?.split(',').map(str::parse).collect::<Result<_, _>>()?,
                 "--runs" => options.runs = value()?.parse::<usize>()?.max(1),
+                "--only" => options.only = value()?,
                 other => return Err(format!("unknown option {other}").into()),
             }
         }
