@@ -5,7 +5,8 @@
 //! ```
 //!
 //! One column in ten has only nulls, and each file has four stripes (row groups). A run opens the file from its bytes, finds ten columns by name and reads the first
-//! rows of them; the two sides take turns, and every time is a median. The rows must be the same. [`sql`] says what is measured there; `--only format` or `--only sql` is one of the two.
+//! rows of them; the two sides take turns, and every time is a median. The rows must be the same. [`sql`] says what is measured there; `--only format` or `--only sql` is one of the two, `--sides fermion` leaves Parquet out there, and `--files`
+//! says how many files a directory has.
 //! Prints Markdown to standard output.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
@@ -59,11 +60,15 @@ struct Options {
     columns: Vec<usize>,
     runs: usize,
     only: String,
+    /// Formats that are measured through SQL.
+    sides: Vec<&'static str>,
+    /// Files of a directory.
+    files: usize,
 }
 
 impl Options {
     fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
-        let mut options = Self { bench: false, columns: vec![1_000, 10_000, 100_000], runs: 9, only: String::new() };
+        let mut options = Self { bench: false, columns: vec![1_000, 10_000, 100_000], runs: 9, only: String::new(), sides: sql::FORMATS.to_vec(), files: 100 };
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
             match argument.as_str() {
@@ -72,6 +77,11 @@ impl Options {
                 "--columns" => options.columns = value()?.split(',').map(str::parse).collect::<Result<_, _>>()?,
                 "--runs" => options.runs = value()?.parse::<usize>()?.max(1),
                 "--only" => options.only = value()?,
+                "--files" => options.files = value()?.parse()?,
+                "--sides" => {
+                    let wanted = value()?;
+                    options.sides.retain(|side| wanted.split(',').any(|name| name == *side));
+                }
                 other => return Err(format!("unknown option {other}").into()),
             }
         }

@@ -16,12 +16,11 @@ use tokio::runtime::Runtime;
 
 use crate::{Options, Result, SOME, batch, name, write_fermion, write_parquet};
 
-/// Files of the directory of many.
-const FILES: usize = 100;
-/// Columns from which on it is left out, for Parquet would take hours.
+/// Columns above which a directory of many files is left out, for Parquet would take hours.
 const MANY_COLUMNS: usize = 10_000;
 
-const FORMATS: [&str; 2] = ["parquet", "fermion"];
+/// What is compared.
+pub(crate) const FORMATS: [&str; 2] = ["parquet", "fermion"];
 
 pub(crate) fn measure(options: &Options) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
@@ -32,18 +31,19 @@ pub(crate) fn measure(options: &Options) -> Result<()> {
         let directory = tempfile::tempdir()?;
         let table = batch(*columns)?;
         let schema = table.schema();
-        for (format, file) in FORMATS.into_iter().zip([write_parquet(&table)?, write_fermion(&table)?]) {
+        for format in &options.sides {
+            let file = if *format == FORMATS[0] { write_parquet(&table)? } else { write_fermion(&table)? };
             write(directory.path(), "one", format, 1, &file)?;
             if *columns <= MANY_COLUMNS {
-                write(directory.path(), "many", format, FILES, &file)?;
+                write(directory.path(), "many", format, options.files, &file)?;
             }
         }
         drop(table);
         // A floor is for one session as for another: an empty table with these columns.
         let floor = Floor::new(&runtime, &schema)?;
-        compare(&runtime, &directory.path().join("one"), 1, *columns, options.runs, Some(&floor))?;
-        if *columns <= MANY_COLUMNS {
-            compare(&runtime, &directory.path().join("many"), FILES, *columns, options.runs.min(3), None)?;
+        compare(&runtime, &directory.path().join("one"), 1, *columns, options, Some(&floor))?;
+        if *columns <= MANY_COLUMNS && options.files > 1 {
+            compare(&runtime, &directory.path().join("many"), options.files, *columns, options, None)?;
         }
     }
     Ok(())
@@ -98,14 +98,14 @@ struct Times {
     kept: usize,
 }
 
-fn compare(runtime: &Runtime, directory: &Path, files: usize, columns: usize, runs: usize, floor: Option<&Floor>) -> Result<()> {
+fn compare(runtime: &Runtime, directory: &Path, files: usize, columns: usize, options: &Options, floor: Option<&Floor>) -> Result<()> {
     let [one, ten] = queries(columns);
-    let mut sides: [Times; 2] = Default::default();
+    let mut sides: Vec<Times> = options.sides.iter().map(|_| Times::default()).collect();
     let mut sessions = Vec::new();
     // What takes seconds does not need many runs.
-    let colds = if columns > MANY_COLUMNS { 1 } else { runs.min(5) };
+    let (colds, runs) = if columns * files > MANY_COLUMNS { (1, options.runs.min(3)) } else { (options.runs.min(5), options.runs) };
     for cold in 0..colds {
-        for (format, times) in FORMATS.into_iter().zip(&mut sides) {
+        for (format, times) in options.sides.iter().zip(&mut sides) {
             let session = session()?;
             let location = directory.join(format);
             let (register, _) = ask(runtime, &session, &format!("CREATE EXTERNAL TABLE t STORED AS {format} LOCATION '{}/'", location.display()))?;
@@ -135,7 +135,7 @@ fn compare(runtime: &Runtime, directory: &Path, files: usize, columns: usize, ru
             }
         }
     }
-    for (name, times) in ["Parquet", "Fermion"].into_iter().zip(&mut sides) {
+    for (name, times) in options.sides.iter().zip(&mut sides) {
         let kept = times.kept as f64 / 1e3;
         let [register, first, one, ten] = [&mut times.register, &mut times.first, &mut times.one, &mut times.ten].map(|times| median(times));
         println!("| {columns} | {files} | {name} | {register:.1} | {first:.1} | {one:.1} | {ten:.1} | {kept:.0} |");
