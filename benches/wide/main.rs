@@ -68,7 +68,8 @@ struct Options {
 
 impl Options {
     fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
-        let mut options = Self { bench: false, columns: vec![1_000, 10_000, 100_000], runs: 9, only: String::new(), sides: sql::FORMATS.to_vec(), files: 100 };
+        let mut options =
+            Self { bench: false, columns: vec![1_000, 10_000, 100_000], runs: 9, only: String::new(), sides: sql::FORMATS.to_vec(), files: 100 };
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
             match argument.as_str() {

@@ -86,30 +86,54 @@ impl Rows {
     }
 
     /// The blocks that have a row that is kept, and which of their rows are. Blocks are what pages decode as a whole, so this is what is read
-    /// if only the kept rows are wanted; `keep` has a bit per row.
+    /// if only the kept rows are wanted; but what comes before the first of them and behind the last, where other blocks are left out, may lie in other pages and
+    /// is no part of it. `keep` has a bit per row.
     #[must_use]
     pub fn blocks_with(&self, keep: &BooleanBuffer) -> (Self, BooleanBuffer) {
-        let mut ranges: Vec<Range<usize>> = Vec::new();
-        let mut kept = arrow::array::BooleanBufferBuilder::new(0);
+        let mut runs: Vec<Run> = Vec::new();
         let mut bit = 0;
         for range in &self.ranges {
             let mut at = range.start;
             while at < range.end {
                 let end = range.end.min((at / BLOCK + 1) * BLOCK);
-                let bits = keep.slice(bit, end - at);
-                if BitSliceIterator::new(bits.values(), bits.offset(), bits.len()).next().is_some() {
-                    kept.append_buffer(&bits);
-                    match ranges.last_mut() {
-                        Some(last) if last.end == at => last.end = end,
-                        _ => ranges.push(at..end),
+                if let Some(kept) = kept_within(&keep.slice(bit, end - at)) {
+                    match runs.last_mut() {
+                        Some(run) if run.block_end == at => run.go_on(bit, &kept, end),
+                        _ => runs.push(Run { rows: at + kept.start..at + kept.end, bits: bit + kept.start..bit + kept.end, block_end: end }),
                     }
                 }
                 bit += end - at;
                 at = end;
             }
         }
-        (Self::new(ranges), kept.finish())
+        let mut kept = arrow::array::BooleanBufferBuilder::new(runs.iter().map(|run| run.rows.len()).sum());
+        runs.iter().for_each(|run| kept.append_buffer(&keep.slice(run.bits.start, run.bits.len())));
+        (Self::new(runs.into_iter().map(|run| run.rows).collect()), kept.finish())
     }
+}
+
+/// Rows from the first kept one of a block to the last one of a block behind it, between which no block is left out.
+struct Run {
+    rows: Range<usize>,
+    /// Their bits.
+    bits: Range<usize>,
+    block_end: usize,
+}
+
+impl Run {
+    /// The next block begins at `bit` and has these kept bits.
+    fn go_on(&mut self, bit: usize, kept: &Range<usize>, block_end: usize) {
+        self.rows.end = self.block_end + kept.end;
+        self.bits.end = bit + kept.end;
+        self.block_end = block_end;
+    }
+}
+
+/// From the first bit that is set to the last one.
+fn kept_within(bits: &BooleanBuffer) -> Option<Range<usize>> {
+    let mut slices = BitSliceIterator::new(bits.values(), bits.offset(), bits.len());
+    let (start, end) = slices.next()?;
+    Some(start..slices.last().map_or(end, |(_, end)| end))
 }
 
 #[cfg(test)]
@@ -151,9 +175,11 @@ mod tests {
             assert_eq!(found, wanted);
             blocks.into_ranges()
         };
-        assert_eq!(keep_at(&[100]), vec![100..1024]);
-        assert_eq!(keep_at(&[1023, 1024]), vec![100..2000]);
-        assert_eq!(keep_at(&[1999, 2048, 4999]), [1024..2000, 2048..3072, 4096..5000]);
+        assert_eq!(keep_at(&[100]), vec![100..101]);
+        assert_eq!(keep_at(&[110, 1023, 1024, 1990]), vec![110..1991]);
+        assert_eq!(keep_at(&[1999, 2048, 2050, 4200, 4999]), [1999..2000, 2048..2051, 4200..5000]);
+        // Of a block between others all rows are read.
+        assert_eq!(keep_at(&[2100, 3500, 4100]), vec![2100..4101]);
         assert!(keep_at(&[]).is_empty());
     }
 }

@@ -1,21 +1,23 @@
 //! [`TablesOf`] a format: what `CREATE EXTERNAL TABLE` makes.
 
+use std::collections::HashSet;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use arrow::datatypes::{DataType, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider, TableProviderFactory};
+use datafusion::common::{ToDFSchema, internal_datafusion_err, plan_err};
 use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
 use datafusion::datasource::provider::DefaultTableFactory;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SessionState;
 use datafusion::logical_expr::CreateExternalTable;
 
-use super::format::FormatOf;
 use super::kind::TableFormat;
-use super::options::OptionsOf;
-use super::places::{files_at, places, schema_at};
+use super::places::{places, schema_at};
 
-/// Makes tables for statements: DataFusion's own, but under the format's name a folder has the files of all of its endings.
+/// Makes tables for statements: DataFusion's own, but under the name of a format of several endings, a folder has the files of all of them.
 #[derive(Debug, Default)]
 pub(super) struct TablesOf<F: TableFormat> {
     engine: DefaultTableFactory,
@@ -25,13 +27,11 @@ pub(super) struct TablesOf<F: TableFormat> {
 #[async_trait]
 impl<F: TableFormat> TableProviderFactory for TablesOf<F> {
     async fn create(&self, state: &dyn Session, statement: &CreateExternalTable) -> Result<Arc<dyn TableProvider>> {
-        // Where columns are declared, DataFusion reads all files of a folder.
-        if statement.file_type.eq_ignore_ascii_case(F::NAME) && statement.schema.fields().is_empty() {
+        if F::EXTENSIONS.len() > 1 && statement.file_type.eq_ignore_ascii_case(F::NAME) {
             let url = |location: &String| Ok(ListingTableUrl::parse(location)?.with_table_ref(statement.name.clone()));
             let urls = statement.locations.iter().map(url).collect::<Result<Vec<_>>>()?;
-            let places = urls.iter().map(places::<F>).collect::<Result<Vec<_>>>()?.concat();
-            if places.len() > urls.len() {
-                return self.of_folders(state, statement, places).await;
+            if urls.iter().any(|url| url.is_collection() && url.get_glob().is_none()) {
+                return self.of_folders(state, statement, &urls).await;
             }
         }
         self.engine.create(state, statement).await
@@ -39,21 +39,82 @@ impl<F: TableFormat> TableProviderFactory for TablesOf<F> {
 }
 
 impl<F: TableFormat> TablesOf<F> {
-    /// DataFusion's factory takes one ending: what it makes of the first that is there holds for all, but for the places and the schema.
-    async fn of_folders(&self, state: &dyn Session, statement: &CreateExternalTable, places: Vec<ListingTableUrl>) -> Result<Arc<dyn TableProvider>> {
-        let mut of_one = statement.clone();
-        let files = files_at(state, &places).await?;
-        if let Some(extension) = files.iter().find_map(|file| file.location.extension()) {
-            of_one.file_type = extension.to_uppercase();
+    /// As DataFusion does it, which takes one ending alone.
+    async fn of_folders(&self, state: &dyn Session, statement: &CreateExternalTable, urls: &[ListingTableUrl]) -> Result<Arc<dyn TableProvider>> {
+        let session = state.as_any().downcast_ref::<SessionState>().ok_or_else(|| internal_datafusion_err!("a table needs a SessionState"))?;
+        let factory = session.get_file_format_factory(&statement.file_type);
+        let factory = factory.ok_or_else(|| internal_datafusion_err!("{} is not registered", F::TITLE))?;
+        let options = ListingOptions::new(factory.create(session, &statement.options)?).with_file_extension("");
+        let mut seen = HashSet::new();
+        if let Some(url) = urls.iter().find(|url| !seen.insert(*url) || url.object_store() != urls[0].object_store()) {
+            return plan_err!("Locations of a table are different ones on the same object store, and '{}' is not", url.as_str());
         }
-        let table = self.engine.create(state, &of_one).await?;
-        let Some(listing) = table.downcast_ref::<ListingTable>() else { return Ok(table) };
-        // Of the format's own name: that is how files are called that are inserted.
-        let format = Arc::new(FormatOf::<F>::new(OptionsOf::resolve(state, &statement.options)?));
-        let schema = schema_at(state, format.as_ref(), &places).await?;
-        let options = ListingOptions { format, ..listing.options().clone() };
+        let partitions = partitions(session, statement, &options, &urls[0]).await?;
+        let options = options.with_table_partition_cols(partitions);
+        for url in urls {
+            options.validate_partitions(session, url).await?;
+        }
+        let places = urls.iter().map(places::<F>).collect::<Result<Vec<_>>>()?.concat();
+        let schema = match declared(statement)? {
+            Some(schema) => schema,
+            None => schema_at(state, options.format.as_ref(), &places).await?,
+        };
+        check_order(statement, &schema)?;
+        let options = options.with_file_sort_order(statement.order_exprs.clone());
         let config = ListingTableConfig::new_with_multi_paths(places).with_listing_options(options).with_schema(schema);
-        let caches = &state.runtime_env().cache_manager;
-        Ok(Arc::new(ListingTable::try_new(config)?.with_cache(caches.get_file_statistic_cache()).with_definition(statement.definition.clone())))
+        let table = ListingTable::try_new(config)?
+            .with_cache(state.runtime_env().cache_manager.get_file_statistic_cache())
+            .with_definition(statement.definition.clone())
+            .with_constraints(statement.constraints.clone())
+            .with_column_defaults(statement.column_defaults.clone());
+        if session.config().collect_statistics() {
+            // Statistics that cannot be had now are an error when they are needed.
+            let _ = table.list_files_for_scan(state, &[], None).await;
+        }
+        Ok(Arc::new(table))
     }
+}
+
+/// The schema of files, if columns are declared.
+fn declared(statement: &CreateExternalTable) -> Result<Option<SchemaRef>> {
+    let fields = statement.schema.fields();
+    if fields.is_empty() {
+        return Ok(None);
+    }
+    let is_in_files = |index: &usize| !statement.table_partition_cols.contains(fields[*index].name());
+    let columns: Vec<usize> = (0..fields.len()).filter(is_in_files).collect();
+    Ok(Some(Arc::new(statement.schema.inner().project(&columns)?)))
+}
+
+/// The columns that folders are called by: those that are named, or else those that are found.
+async fn partitions(
+    session: &SessionState,
+    statement: &CreateExternalTable,
+    options: &ListingOptions,
+    url: &ListingTableUrl,
+) -> Result<Vec<(String, DataType)>> {
+    let schema = statement.schema.inner();
+    let mut names = statement.table_partition_cols.clone();
+    if names.is_empty() && schema.fields().is_empty() && session.config_options().execution.listing_table_factory_infer_partitions {
+        names = options.infer_partitions(session, url).await?;
+    }
+    let text = || DataType::Dictionary(Box::new(DataType::UInt16), Box::new(DataType::Utf8));
+    let data_type = |name: &String| match schema.fields().is_empty() {
+        true => Ok::<_, DataFusionError>(text()),
+        false => Ok(schema.field_with_name(name)?.data_type().clone()),
+    };
+    names.iter().map(|name| Ok((name.clone(), data_type(name)?))).collect()
+}
+
+fn check_order(statement: &CreateExternalTable, schema: &SchemaRef) -> Result<()> {
+    if !statement.schema.fields().is_empty() {
+        return Ok(());
+    }
+    let known = Arc::clone(schema).to_dfschema()?;
+    for sort in statement.order_exprs.iter().flatten() {
+        if let Some(column) = sort.expr.column_refs().into_iter().find(|column| !known.has_column(column)) {
+            return plan_err!("Column {column} is not in schema");
+        }
+    }
+    Ok(())
 }

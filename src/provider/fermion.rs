@@ -3,13 +3,12 @@
 use arrow::datatypes::SchemaRef;
 
 use super::format::{FactoryOf, FormatOf};
-use super::group::Grouping;
 use super::kind::{Reading, TableFormat, Writing};
 use super::options::{OptionEntry, OptionsOf, entry, parse};
 use super::sink::SinkOf;
 use super::table::TableOf;
 use crate::format::codec::Compression;
-use crate::format::fermion::batches::BatchColumn;
+use crate::format::fermion::batches::{BATCH_ROWS_MAX, BatchColumn};
 use crate::format::fermion::{BatchBy, BatchedWriter, Open, OpenOptions, Writer, WriterOptions};
 use crate::format::file::{FileWriter, Opening, opening};
 use crate::format::{Error, Result as FormatResult};
@@ -44,6 +43,10 @@ impl TableFormat for Fermion {
     }
 
     fn validate(options: &OptionsOf<Self>) -> FormatResult<()> {
+        if options.write.batch_rows > BATCH_ROWS_MAX {
+            let message = format!("batch_rows is {}; a batch has at most {BATCH_ROWS_MAX} rows", options.write.batch_rows);
+            return Err(Error::invalid_argument(message));
+        }
         options.write.writer_options(1, None).validate()
     }
 
@@ -77,11 +80,18 @@ impl TableFormat for Fermion {
         Ok(opening(Open::new(file_length, &options)?))
     }
 
-    fn grouping(options: &FermionWriteOptions) -> Option<Grouping> {
-        Some(match options.batches().ok()?? {
-            BatchBy::Rows(rows) => Grouping::Rows(rows),
-            BatchBy::Column(column) => Grouping::Runs { of: column, from_zero: BatchColumn::Index.name() },
-        })
+    fn needs_one_file(options: &FermionWriteOptions) -> bool {
+        options.has_batches()
+    }
+
+    fn made_columns(options: &FermionWriteOptions) -> &'static [&'static str] {
+        static MADE: [&str; 2] = [BatchColumn::Index.name(), BatchColumn::Id.name()];
+        match options.has_batches() {
+            // What is given as ids stays in its order.
+            true if options.batch_column == BatchColumn::Id.name() => MADE.split_at(1).0,
+            true => &MADE,
+            false => &[],
+        }
     }
 
     fn writer(schema: SchemaRef, options: &FermionWriteOptions, writing: &Writing<'_>) -> FormatResult<Box<dyn FileWriter>> {
@@ -210,6 +220,10 @@ impl FermionWriteOptions {
         }
     }
 
+    fn has_batches(&self) -> bool {
+        self.batch_rows > 0 || !self.batch_column.is_empty()
+    }
+
     /// Which rows are a batch, if they come in batches.
     fn batches(&self) -> FormatResult<Option<BatchBy>> {
         match (self.batch_rows, self.batch_column.as_str()) {
@@ -224,7 +238,7 @@ impl FermionWriteOptions {
 static ENTRIES: [OptionEntry<Fermion>; 23] = [
     OptionEntry {
         name: "batch_column",
-        description: "(writing) Column whose value is the id of the batch of a row; batches are not split over pages, and tell their rows batch_id and batch_index",
+        description: "(writing) Column with the id of the batch of each row, whose rows follow each other; no batch is split over pages, and rows have a batch_id and a batch_index",
         get: |options| options.write.batch_column.clone(),
         set: |options, value| {
             value.trim().clone_into(&mut options.write.batch_column);

@@ -4,7 +4,6 @@ use std::fmt::Debug;
 
 use arrow::datatypes::SchemaRef;
 
-use super::group::Grouping;
 use super::options::{OptionEntry, OptionsOf};
 use crate::format::Result;
 use crate::format::file::{FileWriter, Opening};
@@ -38,9 +37,14 @@ pub trait TableFormat: Debug + Clone + Copy + Default + PartialEq + Send + Sync 
     /// Begins to open a file of so many bytes.
     fn open(file_length: u64, reading: &Reading) -> Result<Opening>;
 
-    /// Rows of a statement that have to go to the same file.
-    fn grouping(_options: &Self::WriteOptions) -> Option<Grouping> {
-        None
+    /// Whether all rows of a statement have to go to the same file, of each partition.
+    fn needs_one_file(_options: &Self::WriteOptions) -> bool {
+        false
+    }
+
+    /// Columns whose values the writer makes, so that it is not known in which order they are.
+    fn made_columns(_options: &Self::WriteOptions) -> &'static [&'static str] {
+        &[]
     }
 
     /// Begins to write a file.

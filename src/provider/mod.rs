@@ -23,7 +23,7 @@
 //! | `rows` | `file_row_index()` |
 //! | `io`, `cache` | bytes from a store; open files in DataFusion's cache |
 //! | `inspect` | `TableFunctionImpl`: what Fermion files are made of |
-//! | `sink`, `group` | `FileSink`: `COPY`, `INSERT`; rows that go to one file |
+//! | `sink` | `FileSink`: `COPY`, `INSERT` |
 //! | `metrics`, `error` | what is counted, what is reported |
 //!
 //! Nothing here knows a byte of the format: ranges pass from the engine to the format and from the format to the store unopened, but for `io`.
@@ -39,7 +39,6 @@ mod fermion;
 mod file;
 mod filter;
 mod format;
-mod group;
 mod inspect;
 mod io;
 mod kind;
@@ -70,7 +69,6 @@ pub use alkaid::{Alkaid, AlkaidFormat, AlkaidFormatFactory, AlkaidOptions, Alkai
 pub use error::FileError;
 pub use fermion::{Fermion, FermionFormat, FermionFormatFactory, FermionOptions, FermionReadOptions, FermionSink, FermionTable, FermionWriteOptions};
 pub use format::{FactoryOf, FormatOf};
-pub use group::Grouping;
 pub use inspect::register_inspection;
 pub use kind::TableFormat;
 pub use options::OptionsOf;

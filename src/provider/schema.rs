@@ -32,7 +32,7 @@ fn view_type(data_type: &DataType) -> Option<DataType> {
 
 /// The schema of a table of these files: the fields of the first, then those that only later ones have.
 ///
-/// Like Arrow's `Schema::try_merge`, but in time linear in the fields, and in no time for files that agree.
+/// Like Arrow's `Schema::try_merge`, but in time linear in the fields, and in no time for files that agree; and a column that a file does not have is nullable.
 pub(super) fn merge(schemas: impl IntoIterator<Item = SchemaRef>) -> Result<SchemaRef> {
     let mut schemas = schemas.into_iter();
     let Some(first) = schemas.next() else {
@@ -44,8 +44,10 @@ pub(super) fn merge(schemas: impl IntoIterator<Item = SchemaRef>) -> Result<Sche
     }
     let mut metadata = HashMap::new();
     let mut fields: Vec<Field> = Vec::new();
+    // Files that have the field, and the last one of them.
+    let mut seen: Vec<(usize, usize)> = Vec::new();
     let mut positions: HashMap<String, usize> = HashMap::new();
-    for schema in std::iter::once(&first).chain(&different) {
+    for (file, schema) in std::iter::once(&first).chain(&different).enumerate() {
         // Metadata that files disagree about is no reason not to read them together; the first file's stands.
         for (key, value) in schema.metadata() {
             metadata.entry(key.clone()).or_insert_with(|| value.clone());
@@ -56,10 +58,19 @@ pub(super) fn merge(schemas: impl IntoIterator<Item = SchemaRef>) -> Result<Sche
                 None => {
                     positions.insert(field.name().clone(), fields.len());
                     fields.push(field.as_ref().clone());
+                    seen.push((0, usize::MAX));
                 }
+            }
+            if let Some((count, last)) = positions.get(field.name()).and_then(|position| seen.get_mut(*position)) {
+                *count += usize::from(*last != file);
+                *last = file;
             }
         }
     }
+    // Where a file does not have it, it is null.
+    let schemas = 1 + different.len();
+    let fields: Vec<Field> =
+        fields.into_iter().zip(seen).map(|(field, (count, _))| if count < schemas { field.with_nullable(true) } else { field }).collect();
     Ok(Arc::new(Schema::new_with_metadata(fields, metadata)))
 }
 
@@ -124,12 +135,16 @@ mod tests {
     }
 
     #[test]
-    fn merging_is_arrows_merge() {
-        let a = schema(&[("x", DataType::Int32, false), ("y", DataType::Utf8, false)]);
-        let b = schema(&[("y", DataType::Utf8, true), ("z", DataType::Boolean, false)]);
+    fn merging_is_arrows_merge_but_for_columns_that_files_do_not_have() {
+        let a = schema(&[("x", DataType::Int32, false), ("y", DataType::Utf8, false), ("w", DataType::Int8, false)]);
+        let b = schema(&[("w", DataType::Int8, false), ("y", DataType::Utf8, true), ("z", DataType::Boolean, false)]);
         for files in [vec![&a], vec![&a, &a], vec![&a, &b], vec![&b, &a, &b]] {
             let expected = Schema::try_merge(files.iter().map(|schema| schema.as_ref().clone())).unwrap();
-            assert_eq!(*merge(files.into_iter().cloned()).unwrap(), expected);
+            let fields = expected.fields().iter().map(|field| match files.iter().all(|schema| schema.column_with_name(field.name()).is_some()) {
+                true => field.as_ref().clone(),
+                false => field.as_ref().clone().with_nullable(true),
+            });
+            assert_eq!(*merge(files.iter().copied().cloned()).unwrap(), Schema::new(fields.collect::<Vec<_>>()));
         }
         let clash = schema(&[("x", DataType::Utf8, false)]);
         assert!(merge([a, clash]).unwrap_err().to_string().contains("Fail to merge schema field 'x'"));

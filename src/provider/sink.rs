@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use bytes::Bytes;
+use datafusion::common::config::ConfigNonZeroUsize;
 use datafusion::common::runtime::{JoinSet, SpawnedTask};
 use datafusion::datasource::file_format::write::demux::DemuxedStreamReceiver;
 use datafusion::datasource::file_format::write::get_writer_schema;
@@ -31,7 +32,6 @@ use arrow::array::RecordBatch;
 
 use super::cache::forget_listing;
 use super::error::in_file;
-use super::group::whole_groups;
 use super::kind::{TableFormat, Writing};
 use super::ordering;
 use crate::format::file::{FileWriter, Written};
@@ -54,7 +54,10 @@ pub struct SinkOf<F: TableFormat> {
 impl<F: TableFormat> SinkOf<F> {
     /// Writes rows that come in the order `order`.
     pub(super) fn new(config: FileSinkConfig, options: F::WriteOptions, extension: &'static str, order: Option<&LexRequirement>) -> Self {
-        let is_dropped = |name: &str| !config.keep_partition_by_columns && config.table_partition_cols.iter().any(|(column, _)| column == name);
+        let is_dropped = |name: &str| {
+            let is_partition = config.table_partition_cols.iter().any(|(column, _)| column == name);
+            (!config.keep_partition_by_columns && is_partition) || F::made_columns(&options).contains(&name)
+        };
         let ordering = order.and_then(|order| ordering::to_text(order, is_dropped));
         Self { config, options, extension, ordering, metrics: ExecutionPlanMetricsSet::new(), written: Mutex::new(Vec::new()) }
     }
@@ -111,11 +114,9 @@ impl<F: TableFormat> DataSink for SinkOf<F> {
     }
 
     async fn write_all(&self, data: SendableRecordBatchStream, context: &Arc<TaskContext>) -> Result<u64> {
-        // A statement may write several files, which take the batches of its input in turn.
-        let data = match F::grouping(&self.options) {
-            Some(grouping) => whole_groups(data, grouping),
-            None => data,
-        };
+        if F::needs_one_file(&self.options) {
+            return FileSink::write_all(self, data, &with_one_file(context)?).await;
+        }
         FileSink::write_all(self, data, context).await
     }
 }
@@ -152,6 +153,23 @@ impl<F: TableFormat> FileSink for SinkOf<F> {
         }
         Ok(outcome.iter().map(|(_, summary)| summary.rows).sum())
     }
+}
+
+/// The same, where a statement writes one file, and not several that take its batches in turn.
+fn with_one_file(context: &Arc<TaskContext>) -> Result<Arc<TaskContext>> {
+    let mut config = context.session_config().clone();
+    config.options_mut().execution.minimum_parallel_output_files = ConfigNonZeroUsize::try_new(1)?;
+    config.options_mut().execution.soft_max_rows_per_output_file = ConfigNonZeroUsize::try_new(usize::MAX)?;
+    Ok(Arc::new(TaskContext::new(
+        context.task_id(),
+        context.session_id(),
+        config,
+        context.scalar_functions().clone(),
+        context.higher_order_functions().clone(),
+        context.aggregate_functions().clone(),
+        context.window_functions().clone(),
+        context.runtime_env(),
+    )))
 }
 
 /// A file whose bytes are with the store, but which the store has not been told to show.

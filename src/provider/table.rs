@@ -43,12 +43,16 @@ impl<F: TableFormat> TableOf<F> {
     ) -> Result<Self> {
         let state = context.state();
         let urls = urls.into_iter().map(ListingTableUrl::parse).collect::<Result<Vec<_>>>()?;
-        let listing_options = ListingOptions::new(Arc::new(FormatOf::<F>::new(options))).with_file_extension("");
-        // The first location says the schema.
-        let first = urls.first().map_or_else(|| Ok(Vec::new()), places::<F>)?;
-        let schema = schema_at(&state, listing_options.format.as_ref(), &first).await?;
-        let places = urls.iter().map(places::<F>).collect::<Result<Vec<_>>>()?.concat();
-        let config = ListingTableConfig::new_with_multi_paths(places).with_listing_options(listing_options).with_schema(schema);
+        let listing_options = ListingOptions::new(Arc::new(FormatOf::<F>::new(options))).with_file_extension(extension::<F>(&urls));
+        let config = if F::EXTENSIONS.len() == 1 {
+            ListingTableConfig::new_with_multi_paths(urls).with_listing_options(listing_options).infer_schema(&state).await?
+        } else {
+            // The first location says the schema.
+            let first = urls.first().map_or_else(|| Ok(Vec::new()), places::<F>)?;
+            let schema = schema_at(&state, listing_options.format.as_ref(), &first).await?;
+            let places = urls.iter().map(places::<F>).collect::<Result<Vec<_>>>()?.concat();
+            ListingTableConfig::new_with_multi_paths(places).with_listing_options(listing_options).with_schema(schema)
+        };
         let listing = ListingTable::try_new(config)?.with_cache(state.runtime_env().cache_manager.get_file_statistic_cache());
         Ok(Self { listing: Arc::new(listing), format: PhantomData })
     }
@@ -57,6 +61,12 @@ impl<F: TableFormat> TableOf<F> {
     pub fn listing(&self) -> &Arc<ListingTable> {
         &self.listing
     }
+}
+
+/// Directories may hold other files; a file that is named is read whatever its name ends with.
+fn extension<F: TableFormat>(urls: &[ListingTableUrl]) -> String {
+    let is_filtered = F::EXTENSIONS.len() == 1 && urls.iter().all(ListingTableUrl::is_collection);
+    if is_filtered { format!(".{}", F::NAME) } else { String::new() }
 }
 
 /// All of it is the listing table's.

@@ -95,7 +95,7 @@ pub(crate) fn check_read(file: &Bytes, batches: &[(Option<i64>, RecordBatch)], b
     let columns = schema.fields().len();
     assert_eq!(
         [columns - 2, columns - 1].map(|column| schema.field(column).clone()),
-        [Field::new("batch_id", DataType::Int64, false), Field::new("batch_index", DataType::Int32, false)]
+        [Field::new("batch_id", DataType::Int64, true), Field::new("batch_index", DataType::Int32, true)]
     );
     let all = |column: usize| concat(&read.iter().map(|batch| batch.column(column).as_ref()).collect::<Vec<_>>()).unwrap();
     let (ids, indexes) = spelled(batches);
@@ -338,6 +338,86 @@ fn rows_are_put_into_batches_by_number_or_by_a_column() {
     }
 }
 
+/// Rows with columns of these numbers.
+fn numbered(columns: &[(&str, Vec<Option<i64>>)]) -> RecordBatch {
+    let columns = columns.iter().map(|(name, values)| (*name, Arc::new(Int64Array::from(values.clone())) as ArrayRef, true));
+    RecordBatch::try_from_iter_with_nullable(columns).unwrap()
+}
+
+#[test]
+fn rows_of_a_batch_that_have_come_apart_are_refused() {
+    let by = BatchBy::Column("id".to_owned());
+    let rows = |ids: &[i64]| numbered(&[("id", ids.iter().copied().map(Some).collect())]);
+    batched(&rows(&[-5, -5, 3, 3, 9]), &by, 2).unwrap();
+    for ids in [&[1, 1, 2, 2, 1][..], &[3, 2]] {
+        let error = batched(&rows(ids), &by, 2).unwrap_err().to_string();
+        assert!(error.contains("comes behind batch") && error.contains("ORDER BY"), "{error}");
+    }
+    let constant = rows(&vec![7; (1 << 20) + 1]);
+    let error = batched(&constant, &by, 1 << 20).unwrap_err().to_string();
+    assert!(error.contains("batch 7 has more than 1048576 rows"), "{error}");
+}
+
+/// What the writer makes may be there as nulls, as where rows are inserted into a table of such files, or as what it makes.
+#[test]
+fn columns_of_batches_are_made_and_not_stored() {
+    let some = |values: &[i64]| values.iter().copied().map(Some).collect::<Vec<_>>();
+    let none = vec![None; 5];
+    let rows = |ids: &[Option<i64>], indexes: &[Option<i64>]| {
+        numbered(&[("n", some(&[0, 1, 2, 3, 4])), ("batch_id", ids.to_vec()), ("key", some(&[4, 4, 6, 6, 6])), ("batch_index", indexes.to_vec())])
+    };
+    let key = BatchBy::Column("key".to_owned());
+    for (ids, indexes) in [(&none, &none), (&some(&[4, 4, 6, 6, 6]), &some(&[0, 1, 0, 1, 2]))] {
+        let (schema, read) = read_all(&batched(&rows(ids, indexes), &key, 2).unwrap(), 10).unwrap();
+        assert_eq!(schema.fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>(), ["n", "key", "batch_id", "batch_index"]);
+        let read = concat_batches(&schema, &read).unwrap();
+        assert_eq!(read.column(2), read.column(1));
+        assert_eq!(read.column(3).as_primitive::<Int32Type>().values().to_vec(), [0, 1, 0, 1, 2]);
+    }
+    let (schema, read) = read_all(&batched(&rows(&none, &none), &BatchBy::Rows(2), 3).unwrap(), 10).unwrap();
+    let read = concat_batches(&schema, &read).unwrap();
+    assert_eq!(read.column_by_name("batch_id").unwrap().as_primitive::<Int64Type>().values().to_vec(), [0, 0, 1, 1, 2]);
+    let error = batched(&rows(&some(&[4, 4, 4, 6, 6]), &none), &key, 2).unwrap_err();
+    assert_eq!(error.column(), Some("batch_id"));
+    assert!(batched(&rows(&none, &none), &BatchBy::Column("batch_index".to_owned()), 2).is_err());
+    let half: ArrayRef = Arc::new(Float64Array::from(vec![0.5]));
+    let error = batched(&RecordBatch::try_from_iter([("batch_index", half)]).unwrap(), &BatchBy::Rows(2), 2).unwrap_err();
+    assert_eq!(error.column(), Some("batch_index"));
+    for rows in [0, (1 << 20) + 1] {
+        assert!(batched(&numbered(&[("n", some(&[1]))]), &BatchBy::Rows(rows), 2).unwrap_err().to_string().contains(&rows.to_string()));
+    }
+}
+
+/// After an error there is no file, and none that lacks rows.
+#[test]
+fn a_file_does_not_go_on_after_an_error() {
+    let by = BatchBy::Column("id".to_owned());
+    let rows = |ids: &[i64]| numbered(&[("id", ids.iter().copied().map(Some).collect())]);
+    let mut writer = Box::new(BatchedWriter::new(rows(&[]).schema(), &by, SMALL).unwrap());
+    writer.push(&rows(&[1, 2, 2])).unwrap();
+    writer.push(&rows(&[2, 1, 5])).unwrap_err();
+    writer.push(&rows(&[6])).unwrap_err();
+    FileWriter::finish(writer).unwrap_err();
+}
+
+/// Rows that are many bytes wait for others, too, but as batches.
+#[test]
+fn large_rows_fill_pages_with_batches() {
+    let text = |row: i64| format!("{row} {}", "x".repeat(1000));
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..400).map(text)));
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values((0..400).map(|row| row / 4)));
+    let batch = RecordBatch::try_from_iter([("id", ids), ("text", texts)]).unwrap();
+    let by = BatchBy::Column("id".to_owned());
+    let mut writer = Box::new(
+        BatchedWriter::new(batch.schema(), &by, WriterOptions { buffer_bytes: 10_000, page_rows: 200, ..WriterOptions::default() }).unwrap(),
+    );
+    (0..4).for_each(|part| writer.push(&batch.slice(part * 100, 100)).unwrap());
+    let file = Bytes::from(FileWriter::finish(writer).unwrap().0.concat());
+    let of_ids = parts(&file).unwrap().into_iter().filter(|part| part.kind == PartKind::Page && part.stream == Some((1, StreamType::Data)));
+    // Of each push a page, but for its last batch, which may go on and is in the next one; for each of two columns.
+    assert_eq!(of_ids.count(), 2 * 5);
+}
+
 #[test]
 fn columns_that_are_no_ids_are_refused() {
     let refused = |array: ArrayRef, by: &str| -> Error {
@@ -345,7 +425,7 @@ fn columns_that_are_no_ids_are_refused() {
         batched(&batch, &BatchBy::Column(by.to_owned()), 10).unwrap_err()
     };
     assert!(refused(Arc::new(Int8Array::from(vec![1])), "other").to_string().contains("\"other\""));
-    assert!(refused(Arc::new(StringArray::from(vec!["1"])), "id").to_string().contains("ids of batches are integers"));
+    assert!(refused(Arc::new(StringArray::from(vec!["1"])), "id").to_string().contains("ids and indexes of batches are integers"));
     assert!(refused(Arc::new(Int8Array::from(vec![Some(1), None])), "id").to_string().contains("belongs to no batch"));
     assert_eq!(refused(Arc::new(UInt64Array::from(vec![u64::MAX])), "id").kind(), ErrorKind::InvalidArgument);
 }
@@ -405,6 +485,17 @@ fn metadata_of_batches_that_lies_is_found() {
         assert_eq!(read.unwrap_err().section(), Some(Section::ColumnMetadata));
         assert!(faults.iter().any(|fault| fault.column() == Some("batch_id")), "{faults:?}");
     }
+    // Ids of the second stripe that are not there are no ids that nobody has.
+    let ids = known.iter().filter(|part| part.stream == Some((0, StreamType::BatchMeta))).nth(1).unwrap().range.clone();
+    let place = file[usize::try_from(cmb.start).unwrap()..].windows(8).position(|bytes| bytes == ids.start.to_le_bytes()).unwrap() as u64;
+    let mut lying = file.to_vec();
+    let length = usize::try_from(cmb.start + place).unwrap() + 8;
+    lying[length..length + 4].fill(0);
+    mend.mend(&mut lying);
+    let lying = Bytes::from(lying);
+    let meta = open(&lying, &OpenOptions::default()).unwrap();
+    assert_eq!(meta.column_summary(4).unwrap_err().column(), Some("batch_id"));
+    assert!(read_all(&lying, 64).is_err());
     // The footer without the bit: the rows are there, and the batches are not.
     let settings = file.len() as u64 - 88;
     let mut without = file.to_vec();

@@ -37,7 +37,7 @@ impl BatchColumn {
     pub const ALL: [Self; 2] = [Self::Id, Self::Index];
 
     /// Its name.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Id => "batch_id",
             Self::Index => "batch_index",
@@ -47,7 +47,8 @@ impl BatchColumn {
     /// Its field.
     pub fn field(self) -> FieldRef {
         static FIELDS: LazyLock<[FieldRef; 2]> = LazyLock::new(|| {
-            let field = |column: BatchColumn, data_type| Arc::new(Field::new(column.name(), data_type, false));
+            // Other files of a table may have no batches.
+            let field = |column: BatchColumn, data_type| Arc::new(Field::new(column.name(), data_type, true));
             [field(BatchColumn::Id, DataType::Int64), field(BatchColumn::Index, DataType::Int32)]
         });
         Arc::clone(&FIELDS[self as usize])

@@ -114,7 +114,7 @@ impl VerifyColumn {
 
     fn filter(&self) -> Result<Option<BloomDesc>> {
         match self.chunk()? {
-            Some(Chunk::Pages(pages)) if can_have_filter(self.field.data_type()) => Ok(pages.filter),
+            Some(Chunk::Pages(pages)) if can_have_filter(self.field.data_type()) && self.meta.batch_column(self.column).is_none() => Ok(pages.filter),
             _ => Ok(None),
         }
     }

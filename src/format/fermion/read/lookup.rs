@@ -47,7 +47,8 @@ impl Lookup {
                 Some(ColumnMeta::AllNull) => continue,
                 None => return Err(Error::invalid_argument("the metadata of a column is not loaded").in_section(Section::ColumnMetadata)),
             };
-            let Some(values) = meta.values_stream(*column) else { continue };
+            // What follows from batches has none.
+            let Some(values) = meta.values_stream(*column).filter(|_| meta.batch_column(*column).is_none()) else { continue };
             let chunk = cmb.chunk(values, stripe).map_err(|error| meta.in_cmb(error, *column))?;
             if let Chunk::Pages(pages) = chunk
                 && let Some(desc) = pages.filter

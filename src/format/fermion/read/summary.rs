@@ -5,7 +5,7 @@ use arrow::compute::{SortOptions, sort_to_indices};
 use arrow::datatypes::DataType;
 
 use super::meta::{ColumnMeta, FileMeta};
-use crate::format::error::Result;
+use crate::format::error::{Error, Result};
 use crate::format::fermion::cmb::{Chunk, Cmb};
 use crate::format::fermion::stats::{Bounds, Which, ZoneStats, bound_array, bound_is_exact, prunable_type, to_column_type};
 use crate::format::scan::ColumnSummary;
@@ -27,7 +27,7 @@ pub(super) fn of_column(file: &FileMeta, index: usize, column: &ColumnMeta) -> R
     let mut summary = ColumnSummary { null_count, ..ColumnSummary::default() };
     if let Some(leaf) = prunable_type(data_type)
         && let Some(stream) = file.values_stream(index)
-        && let Some(zones) = zones_with_values(file, cmb, stream, &nulls)?
+        && let Some(zones) = zones_with_values(file, cmb, (stream, is_of_batches), &nulls)?
     {
         summary.min = extreme(leaf, data_type, &zones, Which::Min)?;
         summary.max = extreme(leaf, data_type, &zones, Which::Max)?;
@@ -36,13 +36,16 @@ pub(super) fn of_column(file: &FileMeta, index: usize, column: &ColumnMeta) -> R
 }
 
 /// Statistics of the stripes in which a plain column has a valid value; `None` if one of them has no bounds.
-fn zones_with_values(file: &FileMeta, cmb: &Cmb, stream: usize, nulls: &[Option<u64>]) -> Result<Option<Vec<Zone>>> {
+fn zones_with_values(file: &FileMeta, cmb: &Cmb, (stream, is_of_batches): (usize, bool), nulls: &[Option<u64>]) -> Result<Option<Vec<Zone>>> {
     let mut zones = Vec::new();
     for (index, (stripe, nulls)) in file.stripes().iter().zip(nulls).enumerate() {
         if *nulls == Some(u64::from(stripe.rows)) {
             continue;
         }
         match cmb.chunk(stream, index)? {
+            Chunk::Default | Chunk::AllNull if is_of_batches => {
+                return Err(Error::invalid_file(format!("the batches of stripe {index} are missing")));
+            }
             Chunk::Default | Chunk::AllNull => {}
             Chunk::Pages(pages) if pages.stats.bounds().is_some() || pages.bounds.is_some() => zones.push((pages.stats, pages.bounds)),
             Chunk::Pages(_) => return Ok(None),

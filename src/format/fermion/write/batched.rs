@@ -4,22 +4,23 @@ use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, Int64Array, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{Int64Type, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Int64Type, Schema, SchemaRef};
 use bytes::Bytes;
 
 use super::options::WriterOptions;
 use super::writer::Writer;
 use crate::format::error::{Error, Result};
-use crate::format::fermion::batches::BatchColumn;
+use crate::format::fermion::batches::{BATCH_ROWS_MAX, BatchColumn};
 use crate::format::file::{FileWriter, Written};
 
-/// Which rows are a batch.
+/// Which rows are a batch. Columns of the rows that are called as [`BatchColumn`]s are what the file makes of its batches, and are not stored: what is in them
+/// has to be that, or null.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BatchBy {
     /// So many, with ids from 0 on.
     Rows(usize),
-    /// Those that follow each other and have the same value of this column, an integer, which is the batch's id. A column `batch_index`, if there is one, has to
-    /// count the rows of each batch from 0 on; a batch also begins where it is 0. Columns with the names of [`BatchColumn`]s are not stored as such.
+    /// Those that follow each other and have the same value of this column, an integer, which is the batch's id. Ids ascend, so that it is seen where rows of a
+    /// batch come apart; unless there is a column `batch_index`, with which a batch begins where it is 0, and goes on as it counts.
     Column(String),
 }
 
@@ -28,122 +29,154 @@ pub enum BatchBy {
 pub struct BatchedWriter {
     writer: Writer,
     rule: Rule,
-    /// Rows that were added last and are no batch yet.
-    open: usize,
+    /// The batch of the rows that were added last, which may go on.
+    open: Option<Open>,
+    /// What came after an error is unknown.
+    failed: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    id: i64,
+    rows: usize,
 }
 
 #[derive(Debug)]
-enum Rule {
-    Rows(usize),
-    Column(ByColumn),
-}
-
-/// Columns of the rows, by their positions.
-#[derive(Debug)]
-struct ByColumn {
-    id: usize,
+struct Rule {
+    /// Rows of a batch; else the next two columns say.
+    rows: Option<usize>,
+    key: Option<usize>,
     index: Option<usize>,
+    /// A column that has to have the id of the batch.
+    id: Option<usize>,
+    /// The columns that are stored.
     stored: Vec<usize>,
-    /// Of the rows that are no batch yet.
-    open_id: i64,
 }
 
 impl BatchedWriter {
     /// Begins a file of rows of this schema.
     pub fn new(schema: SchemaRef, by: &BatchBy, options: WriterOptions) -> Result<Self> {
         let options = WriterOptions { batches: true, ..options };
-        let (rule, schema) = match by {
-            BatchBy::Rows(0) => return Err(Error::invalid_argument("a batch has at least one row")),
-            BatchBy::Rows(rows) => (Rule::Rows(*rows), schema),
-            BatchBy::Column(name) => {
-                let rule = ByColumn::new(&schema, name)?;
-                let stored = Arc::new(schema.project(&rule.stored)?);
-                (Rule::Column(rule), stored)
-            }
-        };
-        Ok(Self { writer: Writer::new(schema, options)?, rule, open: 0 })
+        let rule = Rule::new(&schema, by)?;
+        let stored = Arc::new(schema.project(&rule.stored)?);
+        Ok(Self { writer: Writer::new(stored, options)?, rule, open: None, failed: false })
     }
 
-    fn push_by_rows(&mut self, batch: &RecordBatch, rows: usize) -> Result<()> {
-        self.writer.add(batch)?;
-        self.open += batch.num_rows();
-        while self.open >= rows {
-            self.end_batch(None, rows)?;
+    fn push_rows(&mut self, batch: &RecordBatch) -> Result<()> {
+        let [keys, ids, indexes] = self.rule.numbers(batch)?;
+        self.writer.add(&batch.project(&self.rule.stored)?)?;
+        let value =
+            |numbers: &Option<Int64Array>, row: usize| numbers.as_ref().filter(|numbers| numbers.is_valid(row)).map(|numbers| numbers.value(row));
+        for row in 0..batch.num_rows() {
+            let (key, index) = (value(&keys, row), value(&indexes, row));
+            if self.open.is_some_and(|open| self.rule.ends(open, key, index)) {
+                self.end_batch()?;
+            }
+            let open = match self.open {
+                Some(open) => Open { rows: open.rows + 1, ..open },
+                None => Open { id: self.begin_batch(key, index)?, rows: 1 },
+            };
+            self.check_row(open, value(&ids, row), index)?;
+            self.open = Some(open);
+        }
+        // A batch that ends with these rows.
+        if self.open.is_some_and(|open| Some(open.rows) == self.rule.rows) {
+            self.end_batch()?;
+        }
+        self.writer.encode_much()
+    }
+
+    /// The id of a batch whose first row this is.
+    fn begin_batch(&self, key: Option<i64>, index: Option<i64>) -> Result<i64> {
+        let last = self.writer.last_batch_id();
+        let Some(id) = key else { return Ok(last.map_or(0, |last| last.saturating_add(1))) };
+        if index.is_none() && last.is_some_and(|last| last >= id) {
+            let last = last.unwrap_or_default();
+            return Err(Error::invalid_argument(format!(
+                "batch {id} comes behind batch {last}, so that rows of one may be elsewhere: write them in the order of their ids (ORDER BY), \
+                 or with a column batch_index, which counts the rows of each batch from 0 on"
+            )));
+        }
+        Ok(id)
+    }
+
+    fn check_row(&self, open: Open, id: Option<i64>, index: Option<i64>) -> Result<()> {
+        let row = open.rows - 1;
+        if let Some(index) = index.filter(|index| usize::try_from(*index).ok() != Some(row)) {
+            let message = format!("a row of batch {} has the index {index} where {row} follows: rows of a batch are counted from 0 on", open.id);
+            return Err(
+                Error::invalid_argument(message + " and follow each other (ORDER BY batch_id, batch_index)").in_column(BatchColumn::Index.name())
+            );
+        }
+        if let Some(id) = id.filter(|id| *id != open.id) {
+            let message = format!("a row of batch {} says that it is of batch {id}: leave the column out, or let batch_column name it", open.id);
+            return Err(Error::invalid_argument(message).in_column(BatchColumn::Id.name()));
+        }
+        if open.rows > BATCH_ROWS_MAX {
+            let message =
+                format!("batch {} has more than {BATCH_ROWS_MAX} rows, and no batch is split over pages: write it as several batches", open.id);
+            return Err(Error::invalid_argument(message));
         }
         Ok(())
     }
 
-    fn end_batch(&mut self, id: Option<i64>, rows: usize) -> Result<()> {
-        self.open -= rows;
-        self.writer.end_batch(id, rows)
-    }
-
-    /// Ends the batch that is open.
-    fn end_open(&mut self) -> Result<()> {
-        let id = if let Rule::Column(rule) = &self.rule { Some(rule.open_id) } else { None };
-        if self.open == 0 { Ok(()) } else { self.end_batch(id, self.open) }
-    }
-
-    fn push_by_column(&mut self, batch: &RecordBatch) -> Result<()> {
-        let Rule::Column(rule) = &self.rule else { return Ok(()) };
-        let (ids, indexes) = (rule.ids(batch)?, rule.indexes(batch)?);
-        let stored = batch.project(&rule.stored)?;
-        // The rows that are looked at have to be there before their batches end.
-        self.writer.add(&stored)?;
-        for (row, id) in ids.values().iter().enumerate() {
-            let index = indexes.as_ref().filter(|indexes| indexes.is_valid(row)).map(|indexes| indexes.value(row));
-            let Rule::Column(rule) = &mut self.rule else { return Ok(()) };
-            let is_new = rule.open_id != *id || index == Some(0);
-            if is_new {
-                let ended = std::mem::replace(&mut rule.open_id, *id);
-                if self.open > 0 {
-                    self.end_batch(Some(ended), self.open)?;
-                }
-            }
-            if let Some(index) = index.filter(|index| usize::try_from(*index).ok() != Some(self.open)) {
-                let message = format!(
-                    "a row of batch {id} has the index {index} where {} follows: rows of a batch follow each other, counted from 0",
-                    self.open
-                );
-                return Err(Error::invalid_argument(message).in_column(BatchColumn::Index.name()));
-            }
-            self.open += 1;
+    fn end_batch(&mut self) -> Result<()> {
+        match self.open.take() {
+            Some(Open { id, rows }) => self.writer.end_batch(Some(id), rows),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 
-impl ByColumn {
-    fn new(schema: &Schema, name: &str) -> Result<Self> {
+impl Rule {
+    fn new(schema: &Schema, by: &BatchBy) -> Result<Self> {
         let position = |name: &str| schema.fields().iter().position(|field| field.name() == name);
-        let id = position(name).ok_or_else(|| Error::invalid_argument(format!("batch_column names {name:?}, which is no column")))?;
-        if !schema.field(id).data_type().is_integer() {
-            let message = format!("batch_column names a column of {}, and ids of batches are integers", schema.field(id).data_type());
-            return Err(Error::invalid_argument(message).in_column(name));
+        let [id, index] = BatchColumn::ALL.map(|column| position(column.name()));
+        let (rows, key) = match by {
+            BatchBy::Rows(rows @ 1..=BATCH_ROWS_MAX) => (Some(*rows), None),
+            BatchBy::Rows(rows) => return Err(Error::invalid_argument(format!("a batch cannot have {rows} rows, but 1 to {BATCH_ROWS_MAX}"))),
+            BatchBy::Column(name) if name == BatchColumn::Index.name() => {
+                return Err(Error::invalid_argument("batch_index counts the rows of a batch, and is not its id").in_column(name));
+            }
+            BatchBy::Column(name) => {
+                let missing = || Error::invalid_argument(format!("batch_column names {name:?}, which is no column of the file"));
+                (None, Some(position(name).ok_or_else(missing)?))
+            }
+        };
+        for column in [key, id, index].into_iter().flatten() {
+            let field = schema.field(column);
+            if !field.data_type().is_integer() && *field.data_type() != DataType::Null {
+                let message = format!("ids and indexes of batches are integers, and not {}", field.data_type());
+                return Err(Error::invalid_argument(message).in_column(field.name()));
+            }
         }
-        let is_stored = |index: &usize| *index != id || name != BatchColumn::Id.name();
-        let index = position(BatchColumn::Index.name());
-        let stored = (0..schema.fields().len()).filter(is_stored).filter(|column| Some(*column) != index);
-        Ok(Self { id, index, stored: stored.collect(), open_id: 0 })
+        let stored = (0..schema.fields().len()).filter(|column| Some(*column) != id && Some(*column) != index).collect();
+        Ok(Self { rows, key, index, id, stored })
     }
 
-    fn ids(&self, batch: &RecordBatch) -> Result<Int64Array> {
-        let ids = numbers(batch, self.id)?;
-        if ids.null_count() > 0 {
+    /// Keys, ids and indexes of rows.
+    fn numbers(&self, batch: &RecordBatch) -> Result<[Option<Int64Array>; 3]> {
+        let of = |column: Option<usize>| column.map(|column| numbers(batch, column)).transpose();
+        let keys = of(self.key)?;
+        if let Some((column, _)) = self.key.zip(keys.as_ref()).filter(|(_, keys)| keys.null_count() > 0) {
             let error = Error::invalid_argument("a row without an id belongs to no batch, and in a file of batches each row belongs to one");
-            return Err(error.in_column(batch.schema_ref().field(self.id).name()));
+            return Err(error.in_column(batch.schema_ref().field(column).name()));
         }
-        Ok(ids)
+        Ok([keys, of(self.id)?, of(self.index)?])
     }
 
-    fn indexes(&self, batch: &RecordBatch) -> Result<Option<Int64Array>> {
-        self.index.map(|index| numbers(batch, index)).transpose()
+    /// Whether a row does not belong to the batch that is open.
+    fn ends(&self, open: Open, key: Option<i64>, index: Option<i64>) -> bool {
+        match self.rows {
+            Some(rows) => open.rows == rows,
+            None => key != Some(open.id) || index == Some(0),
+        }
     }
 }
 
 fn numbers(batch: &RecordBatch, column: usize) -> Result<Int64Array> {
     let options = CastOptions { safe: false, ..CastOptions::default() };
-    let numbers = batch.columns().get(column).map(|column| cast_with_options(column, &arrow::datatypes::DataType::Int64, &options));
+    let numbers = batch.columns().get(column).map(|column| cast_with_options(column, &DataType::Int64, &options));
     let numbers = numbers.ok_or_else(|| Error::invalid_argument("a batch has too few columns"))?;
     let numbers = numbers.map_err(|error| Error::invalid_argument(error.to_string()).in_column(batch.schema_ref().field(column).name()))?;
     Ok(numbers.as_primitive::<Int64Type>().clone())
@@ -151,10 +184,13 @@ fn numbers(batch: &RecordBatch, column: usize) -> Result<Int64Array> {
 
 impl FileWriter for BatchedWriter {
     fn push(&mut self, batch: &RecordBatch) -> Result<()> {
-        match self.rule {
-            Rule::Rows(rows) => self.push_by_rows(batch, rows),
-            Rule::Column(_) => self.push_by_column(batch),
+        if self.failed {
+            return Err(Error::invalid_argument("an earlier error has left the file incomplete"));
         }
+        self.failed = true;
+        self.push_rows(batch)?;
+        self.failed = false;
+        Ok(())
     }
 
     fn take_bytes(&mut self) -> Vec<Bytes> {
@@ -166,7 +202,10 @@ impl FileWriter for BatchedWriter {
     }
 
     fn finish(mut self: Box<Self>) -> Result<(Vec<Bytes>, Written)> {
-        self.end_open()?;
+        if self.failed {
+            return Err(Error::invalid_argument("an earlier error has left the file incomplete"));
+        }
+        self.end_batch()?;
         FileWriter::finish(Box::new(self.writer))
     }
 }

@@ -54,13 +54,14 @@ pub(super) struct BatchWriter {
     stripe: Vec<Batch>,
     metadata: CmbBuilder,
     next_id: i64,
+    last_id: Option<i64>,
     settings: PageSettings,
 }
 
 impl BatchWriter {
     pub(super) fn new(settings: PageSettings) -> Self {
         let metadata = CmbBuilder::of_streams(BATCH_STREAMS.map(|stream| stream.stream_type).to_vec());
-        Self { waiting: VecDeque::new(), waiting_rows: 0, stripe: Vec::new(), metadata, next_id: 0, settings }
+        Self { waiting: VecDeque::new(), waiting_rows: 0, stripe: Vec::new(), metadata, next_id: 0, last_id: None, settings }
     }
 
     /// Rows of the batches that wait.
@@ -68,13 +69,19 @@ impl BatchWriter {
         self.waiting_rows
     }
 
-    /// Adds a batch; without an id, it gets one more than the greatest before.
+    /// The id of the batch that was added last.
+    pub(super) fn last_id(&self) -> Option<i64> {
+        self.last_id
+    }
+
+    /// Adds a batch; without an id, it gets one more than the greatest before, at least 0.
     pub(super) fn push(&mut self, id: Option<i64>, rows: usize) -> Result<()> {
         let id = id.unwrap_or(self.next_id);
         let rows = u32::try_from(rows).ok().filter(|rows| (1..=BATCH_ROWS_MAX).contains(&(*rows as usize))).ok_or_else(|| {
             let message = format!("batch {id} has {rows} rows, and a page, over which no batch is split, has 1 to {BATCH_ROWS_MAX}");
             Error::invalid_argument(message + ": write it as several batches")
         })?;
+        self.last_id = Some(id);
         self.next_id = self.next_id.max(id.saturating_add(1));
         self.waiting.push_back(Batch { id, rows });
         self.waiting_rows += rows as usize;

@@ -50,10 +50,13 @@ pub(super) fn whole(ends: &[usize], bytes: impl Fn(Range<usize>) -> usize, page_
     for end in ends {
         let (slots, size) = (end - start, bytes(start..*end));
         if slots > WriterOptions::PAGE_ROWS_MAX || size > PAGE_BYTES_MAX {
+            let (have, most) = if slots > WriterOptions::PAGE_ROWS_MAX {
+                (format!("{slots} values"), WriterOptions::PAGE_ROWS_MAX)
+            } else {
+                (format!("{size} bytes"), PAGE_BYTES_MAX)
+            };
             return Err(Error::invalid_argument(format!(
-                "a batch has {slots} values of {size} bytes in one column, and no batch is split over pages, which have {} values and {PAGE_BYTES_MAX} bytes \
-                 at most: make smaller batches",
-                WriterOptions::PAGE_ROWS_MAX
+                "a batch has {have} in one column, and no batch is split over pages, which have {most} at most: make smaller batches"
             )));
         }
         if page > 0 && (page + slots > page_rows || page_size.saturating_add(size) > page_bytes) {

@@ -109,7 +109,7 @@ impl Writer {
         self.batches.as_mut().ok_or_else(missing)
     }
 
-    /// Adds rows, of which it is said later where their batches end.
+    /// Adds rows, of which it is said later where their batches end ([`Self::end_batch`]); then what is a page can be encoded ([`Self::encode_much`]).
     pub(super) fn add(&mut self, batch: &RecordBatch) -> Result<()> {
         self.check_whole()?;
         self.check(batch)?;
@@ -122,12 +122,16 @@ impl Writer {
     /// Makes a batch of the first `rows` rows that belong to none yet.
     pub(super) fn end_batch(&mut self, id: Option<i64>, rows: usize) -> Result<()> {
         // Rows that are no batch cannot be written.
-        self.batches()?.push(id, rows).inspect_err(|_| self.failed = true)?;
-        self.encode_much()
+        self.batches()?.push(id, rows).inspect_err(|_| self.failed = true)
+    }
+
+    /// The id of the batch that was ended last.
+    pub(super) fn last_batch_id(&self) -> Option<i64> {
+        self.batches.as_ref().and_then(BatchWriter::last_id)
     }
 
     /// Encodes batches if they are a page, or too much to wait for one.
-    fn encode_much(&mut self) -> Result<()> {
+    pub(super) fn encode_much(&mut self) -> Result<()> {
         let is_too_much = self.pending.bytes() >= self.options.buffer_bytes;
         let is_page = self.batches()?.waiting_rows() >= self.options.page_rows;
         if is_page || is_too_much { self.encode_batches(is_too_much) } else { Ok(()) }
@@ -162,6 +166,9 @@ impl Writer {
         match &self.batches {
             None => self.encode_rows(self.pending.rows(), None)?,
             Some(_) => self.encode_batches(true)?,
+        }
+        if self.pending.rows() > 0 {
+            return Err(Error::invalid_argument("there are rows that belong to no batch"));
         }
         self.end_stripe()?;
         let tail = write_tail(&self.schema, &self.columns, self.batches.as_ref(), &self.stripes, self.position, &self.options)?;
@@ -220,6 +227,7 @@ impl Writer {
         if self.stripe_rows == 0 {
             return Ok(());
         }
+        let failed = std::mem::replace(&mut self.failed, true);
         let offset = self.position;
         let rows = u32::try_from(self.stripe_rows).map_err(|_| Error::invalid_argument("a stripe has too many rows"))?;
         in_parallel(self.columns.iter_mut().collect(), self.options.threads, ColumnWriter::close_stripe)?;
@@ -235,6 +243,7 @@ impl Writer {
         }
         self.stripes.push(Stripe { offset, length: self.position - offset, rows });
         self.stripe_rows = 0;
+        self.failed = failed;
         Ok(())
     }
 }
