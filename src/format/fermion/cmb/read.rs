@@ -147,9 +147,9 @@ impl Cmb {
         self.streams.get(stream).map(|desc| desc.stream.stream_type)
     }
 
-    /// Bytes in memory.
-    pub fn memory_size(&self) -> usize {
-        size_of::<Self>() + self.bytes.len() + self.streams.len() * size_of::<StreamDesc>()
+    /// Bytes in memory, with those that it was read from or without.
+    pub fn memory_size(&self, with_bytes: bool) -> usize {
+        size_of::<Self>() + if with_bytes { self.bytes.len() } else { 0 } + self.streams.len() * size_of::<StreamDesc>()
     }
 
     fn read_chunk(&self, desc: &StreamDesc, stripe: usize, place: &Stripe) -> Result<Chunk> {

@@ -169,10 +169,12 @@ impl FileMeta {
         self.known_start <= self.footer.cmb_offset
     }
 
-    /// Bytes in memory, at most: a CMB that came with the end of the file is counted twice.
+    /// Bytes in memory.
     pub fn memory_size(&self) -> usize {
         let columns = self.columns.read().unwrap_or_else(PoisonError::into_inner);
-        let cmbs: usize = columns.values().map(ColumnMeta::memory_size).sum();
+        // A CMB that came with the end of the file is a part of `known`.
+        let is_known = |column: &usize| self.cmb_range(*column).is_ok_and(|range| range.start >= self.known_start);
+        let cmbs: usize = columns.iter().map(|(column, meta)| meta.memory_size(!is_known(column))).sum();
         // The schema's bytes and the CIT's are part of `known`.
         let built = self.schema.memory_size().saturating_sub(self.schema.area_length());
         size_of::<Self>() + self.known.len() + built + self.stripes.len() * size_of::<Stripe>() + cmbs
@@ -258,10 +260,10 @@ impl FileMeta {
 }
 
 impl ColumnMeta {
-    fn memory_size(&self) -> usize {
+    fn memory_size(&self, with_bytes: bool) -> usize {
         match self {
             Self::AllNull => 0,
-            Self::Cmb(cmb) => cmb.memory_size(),
+            Self::Cmb(cmb) => cmb.memory_size(with_bytes),
         }
     }
 }

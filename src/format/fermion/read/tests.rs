@@ -261,6 +261,25 @@ fn columns_are_loaded_once_and_neighbours_together() {
 }
 
 #[test]
+fn metadata_that_came_with_the_end_of_the_file_is_counted_once() {
+    let TestFile { bytes, .. } = file();
+    let meta = Arc::new(open_with(&bytes, 1 << 20, 1 << 20).unwrap().0);
+    let before = meta.memory_size();
+    let cmbs: u64 = (0..4).map(|column| meta.cmb_range(column).unwrap()).map(|range| range.end - range.start).sum();
+    assert_eq!(load(&meta, &[0, 1, 2, 3], &bytes).unwrap(), Vec::<Vec<Fetch>>::new());
+    let own = |column| match meta.column(column).unwrap() {
+        Some(ColumnMeta::Cmb(cmb)) => cmb.memory_size(false),
+        _ => 0,
+    };
+    assert_eq!(meta.memory_size() - before, (0..4).map(own).sum::<usize>());
+    // Loaded by themselves, they are counted too.
+    let lazy = Arc::new(open_with(&bytes, 0, 0).unwrap().0);
+    let before = lazy.memory_size();
+    load(&lazy, &[0, 1, 2, 3], &bytes).unwrap();
+    assert!(lazy.memory_size() - before > usize::try_from(cmbs).unwrap() / 2);
+}
+
+#[test]
 fn what_is_far_apart_is_fetched_apart() {
     let TestFile { bytes, .. } = file_with_gaps(100 << 10);
     let meta = Arc::new(open_with(&bytes, 0, 0).unwrap().0);
