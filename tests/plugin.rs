@@ -225,7 +225,7 @@ async fn a_misspelt_option_is_an_error_that_lists_the_options() {
     let session = Session::new();
     for sql in ["copy (select 1) to '{}x.fermion' stored as fermion options (page_row 1)", "set fermion.page_row = 1"] {
         let error = session.error(sql).await;
-        assert!(error.contains("there is no option \"page_row\" of fermion; there are: batch_column, batch_rows, bloom_filter_columns, bloom_filter_fpp, bloom_filters, buffer_bytes, checksums"), "{error}");
+        assert!(error.contains("there is no option \"page_row\" of fermion; there are: ahead_bytes, batch_column, batch_rows, bloom_filter_columns, bloom_filter_fpp, bloom_filters, buffer_bytes, checksums"), "{error}");
     }
     let error = session.error("copy (select 1) to '{}x.fermion' stored as fermion options (page_rows 0)").await;
     assert!(error.contains("page_rows is 0; it must be between 1 and"), "{error}");

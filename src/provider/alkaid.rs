@@ -50,6 +50,8 @@ impl TableFormat for Alkaid {
             eager_load_threshold: 0,
             force_view_types,
             coalesce_gap,
+            // Its scan has a limit of its own.
+            ahead_bytes: 0,
             memory_map,
             pruning,
             // There are none.

@@ -56,6 +56,7 @@ impl TableFormat for Fermion {
             eager_load_threshold,
             force_view_types,
             coalesce_gap,
+            ahead_bytes,
             memory_map,
             pruning,
             bloom_filters,
@@ -67,6 +68,7 @@ impl TableFormat for Fermion {
             eager_load_threshold,
             force_view_types,
             coalesce_gap,
+            ahead_bytes,
             memory_map,
             pruning,
             bloom_filters,
@@ -115,6 +117,8 @@ pub struct FermionReadOptions {
     pub force_view_types: bool,
     /// Ranges of a file with at most this many bytes between them are fetched as one.
     pub coalesce_gap: u64,
+    /// Stripes of a file that is not of this machine are fetched together, up to so many bytes for each partition of a scan.
+    pub ahead_bytes: u64,
     /// Map the data of files of this machine instead of reading it. The files must not change as long as a query runs or batches of its result are held:
     /// what has been cut off ends the process.
     pub memory_map: bool,
@@ -168,6 +172,7 @@ impl Default for FermionReadOptions {
             eager_load_threshold: 8 << 20,
             force_view_types: true,
             coalesce_gap: 64 << 10,
+            ahead_bytes: 16 << 20,
             memory_map: false,
             pruning: true,
             bloom_filters: true,
@@ -235,7 +240,13 @@ impl FermionWriteOptions {
     }
 }
 
-static ENTRIES: [OptionEntry<Fermion>; 23] = [
+static ENTRIES: [OptionEntry<Fermion>; 24] = [
+    entry!(
+        Fermion,
+        "ahead_bytes",
+        read.ahead_bytes,
+        "(reading) Stripes in a store that is not of this machine are fetched together up to so many bytes"
+    ),
     OptionEntry {
         name: "batch_column",
         description: "(writing) Column with the id of the batch of each row, whose rows follow each other; no batch is split over pages, and rows have a batch_id and a batch_index",

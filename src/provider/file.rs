@@ -13,7 +13,7 @@ use datafusion::error::Result;
 use datafusion::execution::cache::cache_manager::CacheManager;
 use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::projection::{ProjectionExprs, Projector};
-use datafusion::physical_expr::{LexOrdering, PhysicalExpr};
+use datafusion::physical_expr::{DynamicFilterTracking, LexOrdering, PhysicalExpr};
 use datafusion::physical_expr_adapter::{PhysicalExprAdapterFactory, replace_columns_with_literals, rewrite::rewrite_input_file_name_in_projection};
 use datafusion::physical_optimizer::pruning::FilePruner;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
@@ -135,6 +135,8 @@ impl PreparedFile {
             },
             None => None,
         };
+        let is_changing =
+            predicate.as_ref().is_some_and(|predicate| matches!(DynamicFilterTracking::classify(predicate), DynamicFilterTracking::Watching(_)));
         let zone_pruner = match predicate.filter(|_| context.reading.pruning) {
             Some(predicate) => match zone_pruner(&context, predicate, &schema, &metrics)? {
                 Pruning::Nothing => None,
@@ -160,11 +162,14 @@ impl PreparedFile {
             Some(pruner) => pruner.file_columns().iter().filter(has_place).map(|path| path.column).collect(),
             None => Vec::new(),
         };
+        // Nobody stops early, or finds out while it is read what else is not wanted. On this machine a request takes no time to speak of.
+        let is_steady = !context.is_local && context.limit.is_none() && context.sort_order.is_none() && !is_changing;
         let request = ScanRequest {
             prune_columns,
             lookup_columns,
             select_columns: filter.as_ref().map(|filter| filter.columns()).unwrap_or_default(),
             select_bytes: if context.is_local { SELECT_BYTES_LOCAL } else { SELECT_BYTES },
+            ahead_bytes: if is_steady { context.reading.ahead_bytes } else { 0 },
             range,
             batch_rows: context.batch_rows,
             ..ScanRequest::new(projected.scan.file_columns, projected.scan.schema)

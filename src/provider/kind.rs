@@ -58,6 +58,8 @@ pub struct Reading {
     pub(super) eager_load_threshold: u64,
     pub(super) force_view_types: bool,
     pub(super) coalesce_gap: u64,
+    /// Stripes that are fetched together, of stores that are not this machine.
+    pub(super) ahead_bytes: u64,
     pub(super) memory_map: bool,
     pub(super) pruning: bool,
     pub(super) bloom_filters: bool,

@@ -1,6 +1,7 @@
 //! The formats by themselves, with no engine: what is written is what is read, whatever the bytes.
 #![cfg(test)]
 
+mod ahead;
 mod alkaid;
 mod batches;
 mod bloom;

@@ -20,7 +20,7 @@ use crate::format::error::{Error, Result};
 use crate::format::patience::Patience;
 use crate::format::requests::Fetched;
 use crate::format::rows::Rows;
-use crate::format::scan::{Answer, Load, Loading, Lookups, Scan, ScanRequest, Step};
+use crate::format::scan::{Answer, Fetch, Load, Loading, Lookups, Scan, ScanRequest, Step};
 
 /// A scan of a Fermion file. Its steps are: [`Step::Fetch`] the metadata of the columns that is not loaded, [`Step::Prune`] the stripes, and for
 /// each stripe [`Step::Prune`] its pages, [`Step::Lookup`] and [`Step::Fetch`] its filters, if it has any, [`Step::Fetch`] the columns to select by and [`Step::Select`] rows, if that is worth it, [`Step::Fetch`] what is
@@ -35,7 +35,21 @@ pub struct FermionScan {
     patience: Patience,
     lookup_patience: Patience,
     lookups: Lookups,
+    /// Stripes that are to be fetched together.
+    group: Vec<Planned>,
+    /// A stripe that comes behind them, and is none of them.
+    held: Option<Planned>,
+    /// Stripes that have been fetched, to be decoded one after the other.
+    loaded: VecDeque<(Planned, Fetched)>,
     state: State,
+}
+
+/// A stripe, and what to fetch of it for these rows.
+#[derive(Debug)]
+struct Planned {
+    plan: StripePlan,
+    stripe: usize,
+    ranges: Vec<Range<usize>>,
 }
 
 /// So many stripes in a row may have what is looked up before they are not all asked any more.
@@ -53,6 +67,7 @@ enum State {
     FetchSelecting { plan: StripePlan, stripe: usize, ranges: Vec<Range<usize>> },
     SelectRows { fetched: Fetched, stripe: usize, ranges: Vec<Range<usize>> },
     FetchPages { plan: StripePlan, ranges: Vec<Range<usize>>, before: Fetched },
+    FetchGroup(Vec<Planned>),
     Done,
 }
 
@@ -74,7 +89,20 @@ impl FermionScan {
         let wanted = wanted.collect::<Result<_>>()?;
         let state = State::LoadColumns(meta.load_columns(&request.used_columns()));
         let lookup_patience = Patience::with_tolerance(LOOKUPS_IN_VAIN);
-        Ok(Self { meta, request, fields, wanted, parts, patience: Patience::default(), lookup_patience, lookups: Lookups::default(), state })
+        Ok(Self {
+            meta,
+            request,
+            fields,
+            wanted,
+            parts,
+            patience: Patience::default(),
+            lookup_patience,
+            lookups: Lookups::default(),
+            group: Vec::new(),
+            held: None,
+            loaded: VecDeque::new(),
+            state,
+        })
     }
 
     /// Of one stripe alone.
@@ -98,6 +126,7 @@ impl FermionScan {
             (State::FetchSelecting { plan, stripe, ranges }, Answer::Fetched(bytes)) => self.select(plan, stripe, ranges, bytes),
             (State::SelectRows { fetched, stripe, ranges }, Answer::Select(rows)) => self.fetch_selected(fetched, stripe, &ranges, rows),
             (State::FetchPages { plan, ranges, before }, Answer::Fetched(bytes)) => self.decode(plan, ranges, before, bytes),
+            (State::FetchGroup(group), Answer::Fetched(bytes)) => self.load_group(group, bytes),
             (State::Done, Answer::Next) => Ok(Step::Done),
             (state, answer) => Err(Error::invalid_argument(format!("the scan is at {state:?} and was answered {answer:?}"))),
         }
@@ -133,9 +162,18 @@ impl FermionScan {
     }
 
     fn next_stripe(&mut self) -> Result<Step> {
+        if let Some((planned, fetched)) = self.loaded.pop_front() {
+            return self.decode_loaded(planned, &fetched);
+        }
+        if let Some(planned) = self.held.take() {
+            return self.fetch_planned(planned);
+        }
         let Some(part) = self.parts.pop_front() else {
-            self.state = State::Done;
-            return Ok(Step::Done);
+            if self.group.is_empty() {
+                self.state = State::Done;
+                return Ok(Step::Done);
+            }
+            return self.fetch_group();
         };
         if self.request.prune_columns.is_empty() {
             return self.ask_values(part.stripe, vec![part.rows]);
@@ -181,7 +219,7 @@ impl FermionScan {
         // What takes as long as to read the rows is no help.
         let plan = StripePlan::new(&self.meta, &self.wanted, stripe, &ranges)?;
         if lookup.bytes() > plan.bytes() / 2 {
-            return self.fetch_planned(plan, stripe, ranges);
+            return self.fetch_planned(Planned { plan, stripe, ranges });
         }
         self.state = State::FetchFilters { lookup, stripe, ranges };
         Ok(Step::Fetch(fetches))
@@ -201,19 +239,60 @@ impl FermionScan {
 
     fn fetch_pages(&mut self, stripe: usize, ranges: Vec<Range<usize>>) -> Result<Step> {
         let plan = StripePlan::new(&self.meta, &self.wanted, stripe, &ranges)?;
-        self.fetch_planned(plan, stripe, ranges)
+        self.fetch_planned(Planned { plan, stripe, ranges })
     }
 
-    fn fetch_planned(&mut self, plan: StripePlan, stripe: usize, ranges: Vec<Range<usize>>) -> Result<Step> {
-        let Some(selecting) = plan.to_select(&self.request).filter(|_| self.patience.asks()) else {
-            return self.fetch(plan, ranges, Fetched::default());
+    fn fetch_planned(&mut self, planned: Planned) -> Result<Step> {
+        let to_select = planned.plan.to_select(&self.request);
+        let group_bytes: u64 = self.group.iter().map(|planned| planned.plan.bytes()).sum();
+        let is_too_much = to_select.is_some() || group_bytes.saturating_add(planned.plan.bytes()) > self.request.ahead_bytes;
+        if !self.group.is_empty() && is_too_much {
+            self.held = Some(planned);
+            return self.fetch_group();
+        }
+        let Some(selecting) = to_select.filter(|_| self.patience.asks()) else {
+            self.group.push(planned);
+            // Of a stripe that is a group by itself there is no more to plan.
+            return if is_too_much { self.fetch_group() } else { self.next_stripe() };
         };
+        let Planned { stripe, ranges, .. } = planned;
         let fetches = selecting.fetches();
         if fetches.is_empty() {
             return self.select(selecting, stripe, ranges, Vec::new());
         }
         self.state = State::FetchSelecting { plan: selecting, stripe, ranges };
         Ok(Step::Fetch(fetches))
+    }
+
+    /// Fetches the stripes that have been planned.
+    fn fetch_group(&mut self) -> Result<Step> {
+        let group = std::mem::take(&mut self.group);
+        let fetches: Vec<Fetch> = group.iter().flat_map(|planned| planned.plan.fetches()).collect();
+        if fetches.is_empty() {
+            return self.load_group(group, Vec::new());
+        }
+        self.state = State::FetchGroup(group);
+        Ok(Step::Fetch(fetches))
+    }
+
+    fn load_group(&mut self, group: Vec<Planned>, bytes: Vec<Bytes>) -> Result<Step> {
+        let wanted: usize = group.iter().map(|planned| planned.plan.requests.len()).sum();
+        if bytes.len() != wanted {
+            return Err(Error::invalid_argument(format!("{wanted} pieces were asked for, not {}", bytes.len())));
+        }
+        let mut bytes = bytes.into_iter();
+        for mut planned in group {
+            let requests = std::mem::take(&mut planned.plan.requests);
+            let of_stripe = bytes.by_ref().take(requests.len()).collect();
+            self.loaded.push_back((planned, Fetched::new(requests, of_stripe)?));
+        }
+        self.next_stripe()
+    }
+
+    fn decode_loaded(&mut self, planned: Planned, fetched: &Fetched) -> Result<Step> {
+        let morsel = self.morsel(planned.plan, &planned.ranges, fetched)?;
+        self.state = State::NextStripe;
+        Ok(Step::Decode(Box::new(morsel)))
     }
 
     fn select(&mut self, mut plan: StripePlan, stripe: usize, ranges: Vec<Range<usize>>, bytes: Vec<Bytes>) -> Result<Step> {
