@@ -2,7 +2,7 @@
 
 use arrow::array::*;
 use arrow::compute::concat_batches;
-use arrow::datatypes::Int64Type;
+use arrow::datatypes::{DataType, Int64Type};
 use bytes::Bytes;
 use datafusion_fermion::format::fermion::{OpenOptions, ScanRequest, WriterOptions};
 use datafusion_fermion::format::scan::Zones;
@@ -62,6 +62,19 @@ fn only_pages_that_are_kept_are_fetched_ahead() {
         let expected = concat_batches(&batch.schema(), &[batch.slice(0, 5000), batch.slice(11_000, 9000)]).unwrap();
         assert_eq!((read == expected, found), (true, rounds), "{ahead}");
     }
+}
+
+/// However small they are, and however many: nothing is planned without end.
+#[test]
+fn very_many_stripes_are_fetched_in_groups() {
+    let batch = RecordBatch::try_from_iter([
+        ("id", Arc::new(Int64Array::from_iter_values(0..ROWS)) as ArrayRef),
+        ("number", new_null_array(&DataType::Int64, 20_000)),
+    ]);
+    let batch = batch.unwrap();
+    let file = write(&batch.schema(), std::slice::from_ref(&batch), WriterOptions { stripe_rows: 1, ..WriterOptions::default() }).unwrap();
+    let (rows, rounds) = read(&file, 1 << 30, |request| request, |_| unreachable!());
+    assert!(rows.column(0) == batch.column(0) && rounds < 400, "{rounds}");
 }
 
 /// What is selected by is fetched stripe by stripe, and what comes behind a group waits for it.

@@ -52,6 +52,9 @@ struct Planned {
     ranges: Vec<Range<usize>>,
 }
 
+/// Stripes that are fetched together, at most, however small: they are planned one within the other.
+const GROUP_STRIPES: usize = 64;
+
 /// So many stripes in a row may have what is looked up before they are not all asked any more.
 const LOOKUPS_IN_VAIN: u32 = 3;
 
@@ -253,7 +256,7 @@ impl FermionScan {
         let Some(selecting) = to_select.filter(|_| self.patience.asks()) else {
             self.group.push(planned);
             // Of a stripe that is a group by itself there is no more to plan.
-            return if is_too_much { self.fetch_group() } else { self.next_stripe() };
+            return if is_too_much || self.group.len() == GROUP_STRIPES { self.fetch_group() } else { self.next_stripe() };
         };
         let Planned { stripe, ranges, .. } = planned;
         let fetches = selecting.fetches();
