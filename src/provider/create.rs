@@ -27,7 +27,7 @@ pub(super) struct TablesOf<F: TableFormat> {
 #[async_trait]
 impl<F: TableFormat> TableProviderFactory for TablesOf<F> {
     async fn create(&self, state: &dyn Session, statement: &CreateExternalTable) -> Result<Arc<dyn TableProvider>> {
-        if F::EXTENSIONS.len() > 1 && statement.file_type.eq_ignore_ascii_case(F::NAME) {
+        if F::EXTENSIONS.len() > 1 && statement.file_type.eq_ignore_ascii_case(F::NAME) && !statement.unbounded {
             let url = |location: &String| Ok(ListingTableUrl::parse(location)?.with_table_ref(statement.name.clone()));
             let urls = statement.locations.iter().map(url).collect::<Result<Vec<_>>>()?;
             if urls.iter().any(|url| url.is_collection() && url.get_glob().is_none()) {
@@ -39,7 +39,7 @@ impl<F: TableFormat> TableProviderFactory for TablesOf<F> {
 }
 
 impl<F: TableFormat> TablesOf<F> {
-    /// As DataFusion does it, which takes one ending alone.
+    /// As DataFusion does it, which takes one ending alone; but the columns of all files are put together.
     async fn of_folders(&self, state: &dyn Session, statement: &CreateExternalTable, urls: &[ListingTableUrl]) -> Result<Arc<dyn TableProvider>> {
         let session = state.as_any().downcast_ref::<SessionState>().ok_or_else(|| internal_datafusion_err!("a table needs a SessionState"))?;
         let factory = session.get_file_format_factory(&statement.file_type);

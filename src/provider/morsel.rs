@@ -1,7 +1,7 @@
 //! The loop over a file's [`Scan`]: fetches become IO futures, prunings are answered, loaded rows become morsels.
 //!
-//! A stripe is a morsel. As soon as one is loaded, the fetch of the next is started, and runs while the first is decoded; not more than one is
-//! ahead, so memory is two stripes per partition. Stripes follow each other in a chain, so rows come in the order of the file, but where a `LIMIT`
+//! A stripe is a morsel. As soon as one is loaded, the fetch of the next is started, and runs while the first is decoded; not more than one (or
+//! one group, where stripes are fetched together) is ahead, so memory is two stripes or groups per partition. Stripes follow each other in a chain, so rows come in the order of the file, but where a `LIMIT`
 //! of another order is looking for its rows. Where rows are selected by some columns before the others are fetched, it is the fetch of those columns that
 //! runs ahead; the others' comes when the stripe before has been decoded, beside nothing, so it has to be worth it.
 //!
@@ -89,6 +89,10 @@ impl MorselPlanner for Planner {
     }
 }
 
+/// Morsels, at most, that are handed over before who decodes them is heard again. Those that were fetched together should be less, so that the next are fetched
+/// meanwhile.
+const MORSELS_AT_ONCE: usize = 64;
+
 /// Steps the scan until it has to wait, or has enough for now.
 fn advance(mut file: Box<FileScan>, mut answer: Answer) -> Result<Option<MorselPlan>> {
     let mut morsels: Vec<Box<dyn Morsel>> = Vec::new();
@@ -110,8 +114,8 @@ fn advance(mut file: Box<FileScan>, mut answer: Answer) -> Result<Option<MorselP
                 if file.is_done()? {
                     return Ok(end(morsels));
                 }
-                if morsels.len() > 1 {
-                    // Nothing had to be fetched between the two. Do not run ahead of who decodes them.
+                if morsels.len() == MORSELS_AT_ONCE {
+                    // Nothing had to be fetched between them. Do not run ahead of who decodes them.
                     let planner: Box<dyn MorselPlanner> = Box::new(Planner::Scanning(file, Answer::Next));
                     return Ok(Some(MorselPlan::new().with_morsels(morsels).with_planners(vec![planner])));
                 }

@@ -16,11 +16,12 @@ use super::schema::is_read_as;
 /// The text for rows that are sorted as required.
 ///
 /// Only columns can be named, so the text ends before the first other expression: rows sorted by `a, f(b)` are sorted by `a`.
-/// Columns that `dropped` says are not written are the same in all rows of a file and are left out.
-pub(super) fn to_text(requirement: &LexRequirement, dropped: impl Fn(&str) -> bool) -> Option<String> {
+/// It ends, too, before a column that `made` says is not written as it is. Columns that `dropped` says are not written are the same in all rows of a file and are left out.
+pub(super) fn to_text(requirement: &LexRequirement, dropped: impl Fn(&str) -> bool, made: impl Fn(&str) -> bool) -> Option<String> {
     let items: Vec<_> = requirement
         .iter()
         .map_while(|item| Some((item.expr.downcast_ref::<Column>()?, item.options?)))
+        .take_while(|(column, _)| !made(column.name()))
         .filter(|(column, _)| !dropped(column.name()))
         .map(|(column, options)| item_text(column.name(), options))
         .collect();
@@ -124,7 +125,8 @@ mod tests {
         let name = "a \"quoted\", name";
         let table = Schema::new(vec![Field::new("b", DataType::Utf8View, true), Field::new(name, DataType::Int32, true)]);
         let file = Schema::new(vec![Field::new(name, DataType::Int32, true), Field::new("b", DataType::Utf8, true)]);
-        let text = to_text(&requirement(vec![(column(name, 1), options(false, false)), (column("b", 0), options(true, true))]), |_| false).unwrap();
+        let text = to_text(&requirement(vec![(column(name, 1), options(false, false)), (column("b", 0), options(true, true))]), |_| false, |_| false)
+            .unwrap();
         assert_eq!(text, "\"a \"\"quoted\"\", name\" ASC NULLS LAST, \"b\" DESC NULLS FIRST");
         let ordering = from_text(&text, &file, &table).unwrap();
         let expected = [PhysicalSortExpr::new(column(name, 1), options(false, false)), PhysicalSortExpr::new(column("b", 0), options(true, true))];
@@ -134,8 +136,15 @@ mod tests {
     #[test]
     fn the_text_ends_before_what_is_no_column_and_leaves_out_what_is_not_written() {
         let by = |exprs: Vec<Arc<dyn PhysicalExpr>>| requirement(exprs.into_iter().map(|expr| (expr, options(false, true))).collect());
-        assert_eq!(to_text(&by(vec![lit(1), column("a", 0)]), |_| false), None);
-        assert_eq!(to_text(&by(vec![column("p", 1), column("a", 0), lit(1), column("b", 2)]), |name| name == "p").unwrap(), "\"a\" ASC NULLS FIRST");
+        assert_eq!(to_text(&by(vec![lit(1), column("a", 0)]), |_| false, |_| false), None);
+        assert_eq!(
+            to_text(&by(vec![column("p", 1), column("a", 0), lit(1), column("b", 2)]), |name| name == "p", |_| false).unwrap(),
+            "\"a\" ASC NULLS FIRST"
+        );
+        // What is made anew is in another order, and so is what is sorted by it.
+        let made = |name: &str| name == "m";
+        assert_eq!(to_text(&by(vec![column("a", 0), column("m", 1), column("b", 2)]), |_| false, made).unwrap(), "\"a\" ASC NULLS FIRST");
+        assert_eq!(to_text(&by(vec![column("m", 1), column("a", 0)]), |_| false, made), None);
     }
 
     #[test]

@@ -13,9 +13,9 @@ use object_store::ObjectMeta;
 
 use super::kind::TableFormat;
 
-/// A folder of a format of several endings as a place for each of them, with a pattern: DataFusion lists a table by one ending. Anything else as it is.
+/// A folder as a place for each of the format's endings, with a pattern: DataFusion lists a table by one ending. Anything else as it is.
 pub(super) fn places<F: TableFormat>(url: &ListingTableUrl) -> Result<Vec<ListingTableUrl>> {
-    if F::EXTENSIONS.len() == 1 || !url.is_collection() || url.get_glob().is_some() {
+    if !url.is_collection() || url.get_glob().is_some() {
         return Ok(vec![url.clone()]);
     }
     F::EXTENSIONS.iter().map(|extension| url.clone().with_glob(&format!("*.{extension}"))).collect()

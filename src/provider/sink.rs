@@ -54,11 +54,9 @@ pub struct SinkOf<F: TableFormat> {
 impl<F: TableFormat> SinkOf<F> {
     /// Writes rows that come in the order `order`.
     pub(super) fn new(config: FileSinkConfig, options: F::WriteOptions, extension: &'static str, order: Option<&LexRequirement>) -> Self {
-        let is_dropped = |name: &str| {
-            let is_partition = config.table_partition_cols.iter().any(|(column, _)| column == name);
-            (!config.keep_partition_by_columns && is_partition) || F::made_columns(&options).contains(&name)
-        };
-        let ordering = order.and_then(|order| ordering::to_text(order, is_dropped));
+        let is_dropped = |name: &str| !config.keep_partition_by_columns && config.table_partition_cols.iter().any(|(column, _)| column == name);
+        let is_made = |name: &str| F::made_columns(&options).contains(&name);
+        let ordering = order.and_then(|order| ordering::to_text(order, is_dropped, is_made));
         Self { config, options, extension, ordering, metrics: ExecutionPlanMetricsSet::new(), written: Mutex::new(Vec::new()) }
     }
 

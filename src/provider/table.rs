@@ -43,8 +43,11 @@ impl<F: TableFormat> TableOf<F> {
     ) -> Result<Self> {
         let state = context.state();
         let urls = urls.into_iter().map(ListingTableUrl::parse).collect::<Result<Vec<_>>>()?;
-        let listing_options = ListingOptions::new(Arc::new(FormatOf::<F>::new(options))).with_file_extension(extension::<F>(&urls));
-        let config = if F::EXTENSIONS.len() == 1 {
+        let only_folders = urls.iter().all(|url| url.is_collection() && url.get_glob().is_none());
+        let by_ending = only_folders && F::EXTENSIONS.len() == 1;
+        let extension = if by_ending { format!(".{}", F::NAME) } else { String::new() };
+        let listing_options = ListingOptions::new(Arc::new(FormatOf::<F>::new(options))).with_file_extension(extension);
+        let config = if by_ending {
             ListingTableConfig::new_with_multi_paths(urls).with_listing_options(listing_options).infer_schema(&state).await?
         } else {
             // The first location says the schema.
@@ -61,12 +64,6 @@ impl<F: TableFormat> TableOf<F> {
     pub fn listing(&self) -> &Arc<ListingTable> {
         &self.listing
     }
-}
-
-/// Directories may hold other files; a file that is named is read whatever its name ends with.
-fn extension<F: TableFormat>(urls: &[ListingTableUrl]) -> String {
-    let is_filtered = F::EXTENSIONS.len() == 1 && urls.iter().all(ListingTableUrl::is_collection);
-    if is_filtered { format!(".{}", F::NAME) } else { String::new() }
 }
 
 /// All of it is the listing table's.

@@ -353,6 +353,9 @@ fn rows_of_a_batch_that_have_come_apart_are_refused() {
         let error = batched(&rows(ids), &by, 2).unwrap_err().to_string();
         assert!(error.contains("comes behind batch") && error.contains("ORDER BY"), "{error}");
     }
+    // An index says for its own batch alone that it begins.
+    let indexed = numbered(&[("id", [9, 3, 5, 9].map(Some).to_vec()), ("batch_index", vec![Some(0), Some(0), Some(0), None])]);
+    assert!(batched(&indexed, &by, 10).unwrap_err().to_string().contains("batch 9 comes behind batch 9"));
     let constant = rows(&vec![7; (1 << 20) + 1]);
     let error = batched(&constant, &by, 1 << 20).unwrap_err().to_string();
     assert!(error.contains("batch 7 has more than 1048576 rows"), "{error}");

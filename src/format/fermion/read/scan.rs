@@ -23,7 +23,7 @@ use crate::format::rows::Rows;
 use crate::format::scan::{Answer, Fetch, Load, Loading, Lookups, Scan, ScanRequest, Step};
 
 /// A scan of a Fermion file. Its steps are: [`Step::Fetch`] the metadata of the columns that is not loaded, [`Step::Prune`] the stripes, and for
-/// each stripe [`Step::Prune`] its pages, [`Step::Lookup`] and [`Step::Fetch`] its filters, if it has any, [`Step::Fetch`] the columns to select by and [`Step::Select`] rows, if that is worth it, [`Step::Fetch`] what is
+/// each stripe (or a few of them, if [`ScanRequest::ahead_bytes`] says so) [`Step::Prune`] its pages, [`Step::Lookup`] and [`Step::Fetch`] its filters, if it has any, [`Step::Fetch`] the columns to select by and [`Step::Select`] rows, if that is worth it, [`Step::Fetch`] what is
 /// left, [`Step::Decode`].
 #[derive(Debug)]
 pub struct FermionScan {
@@ -48,6 +48,8 @@ pub struct FermionScan {
 #[derive(Debug)]
 struct Planned {
     plan: StripePlan,
+    /// The columns to select by, if rows are to be selected before the others are fetched.
+    selecting: Option<StripePlan>,
     stripe: usize,
     ranges: Vec<Range<usize>>,
 }
@@ -169,7 +171,7 @@ impl FermionScan {
             return self.decode_loaded(planned, &fetched);
         }
         if let Some(planned) = self.held.take() {
-            return self.fetch_planned(planned);
+            return self.place(planned);
         }
         let Some(part) = self.parts.pop_front() else {
             if self.group.is_empty() {
@@ -222,7 +224,7 @@ impl FermionScan {
         // What takes as long as to read the rows is no help.
         let plan = StripePlan::new(&self.meta, &self.wanted, stripe, &ranges)?;
         if lookup.bytes() > plan.bytes() / 2 {
-            return self.fetch_planned(Planned { plan, stripe, ranges });
+            return self.fetch_planned(plan, stripe, ranges);
         }
         self.state = State::FetchFilters { lookup, stripe, ranges };
         Ok(Step::Fetch(fetches))
@@ -242,18 +244,24 @@ impl FermionScan {
 
     fn fetch_pages(&mut self, stripe: usize, ranges: Vec<Range<usize>>) -> Result<Step> {
         let plan = StripePlan::new(&self.meta, &self.wanted, stripe, &ranges)?;
-        self.fetch_planned(Planned { plan, stripe, ranges })
+        self.fetch_planned(plan, stripe, ranges)
     }
 
-    fn fetch_planned(&mut self, planned: Planned) -> Result<Step> {
-        let to_select = planned.plan.to_select(&self.request);
+    fn fetch_planned(&mut self, plan: StripePlan, stripe: usize, ranges: Vec<Range<usize>>) -> Result<Step> {
+        let selecting = plan.to_select(&self.request).filter(|_| self.patience.asks());
+        self.place(Planned { plan, selecting, stripe, ranges })
+    }
+
+    /// Fetches a stripe, or adds it to those that are fetched together.
+    fn place(&mut self, mut planned: Planned) -> Result<Step> {
+        let ahead = self.request.ahead_bytes;
         let group_bytes: u64 = self.group.iter().map(|planned| planned.plan.bytes()).sum();
-        let is_too_much = to_select.is_some() || group_bytes.saturating_add(planned.plan.bytes()) > self.request.ahead_bytes;
+        let is_too_much = ahead == 0 || planned.selecting.is_some() || group_bytes.saturating_add(planned.plan.bytes()) > ahead;
         if !self.group.is_empty() && is_too_much {
             self.held = Some(planned);
             return self.fetch_group();
         }
-        let Some(selecting) = to_select.filter(|_| self.patience.asks()) else {
+        let Some(selecting) = planned.selecting.take() else {
             self.group.push(planned);
             // Of a stripe that is a group by itself there is no more to plan.
             return if is_too_much || self.group.len() == GROUP_STRIPES { self.fetch_group() } else { self.next_stripe() };

@@ -88,12 +88,11 @@ impl BatchedWriter {
 
     /// The id of a batch whose first row this is.
     fn begin_batch(&self, key: Option<i64>, index: Option<i64>) -> Result<i64> {
-        let last = self.writer.last_batch_id();
-        let Some(id) = key else { return Ok(last.map_or(0, |last| last.saturating_add(1))) };
-        if index.is_none() && last.is_some_and(|last| last >= id) {
-            let last = last.unwrap_or_default();
+        let greatest = self.writer.greatest_batch_id();
+        let Some(id) = key else { return Ok(greatest.map_or(0, |greatest| greatest.saturating_add(1))) };
+        if let Some(greatest) = greatest.filter(|greatest| index.is_none() && *greatest >= id) {
             return Err(Error::invalid_argument(format!(
-                "batch {id} comes behind batch {last}, so that rows of one may be elsewhere: write them in the order of their ids (ORDER BY), \
+                "batch {id} comes behind batch {greatest}, so that rows of one may be elsewhere: write them in the order of their ids (ORDER BY), \
                  or with a column batch_index, which counts the rows of each batch from 0 on"
             )));
         }
@@ -104,9 +103,11 @@ impl BatchedWriter {
         let row = open.rows - 1;
         if let Some(index) = index.filter(|index| usize::try_from(*index).ok() != Some(row)) {
             let message = format!("a row of batch {} has the index {index} where {row} follows: rows of a batch are counted from 0 on", open.id);
-            return Err(
-                Error::invalid_argument(message + " and follow each other (ORDER BY batch_id, batch_index)").in_column(BatchColumn::Index.name())
-            );
+            let advice = match self.rule.rows {
+                Some(_) => "; leave the column out, or let batch_column name the ids",
+                None => " and follow each other (ORDER BY batch_id, batch_index)",
+            };
+            return Err(Error::invalid_argument(message + advice).in_column(BatchColumn::Index.name()));
         }
         if let Some(id) = id.filter(|id| *id != open.id) {
             let message = format!("a row of batch {} says that it is of batch {id}: leave the column out, or let batch_column name it", open.id);

@@ -54,14 +54,14 @@ pub(super) struct BatchWriter {
     stripe: Vec<Batch>,
     metadata: CmbBuilder,
     next_id: i64,
-    last_id: Option<i64>,
+    greatest_id: Option<i64>,
     settings: PageSettings,
 }
 
 impl BatchWriter {
     pub(super) fn new(settings: PageSettings) -> Self {
         let metadata = CmbBuilder::of_streams(BATCH_STREAMS.map(|stream| stream.stream_type).to_vec());
-        Self { waiting: VecDeque::new(), waiting_rows: 0, stripe: Vec::new(), metadata, next_id: 0, last_id: None, settings }
+        Self { waiting: VecDeque::new(), waiting_rows: 0, stripe: Vec::new(), metadata, next_id: 0, greatest_id: None, settings }
     }
 
     /// Rows of the batches that wait.
@@ -69,9 +69,9 @@ impl BatchWriter {
         self.waiting_rows
     }
 
-    /// The id of the batch that was added last.
-    pub(super) fn last_id(&self) -> Option<i64> {
-        self.last_id
+    /// The greatest id so far.
+    pub(super) fn greatest_id(&self) -> Option<i64> {
+        self.greatest_id
     }
 
     /// Adds a batch; without an id, it gets one more than the greatest before, at least 0.
@@ -81,7 +81,7 @@ impl BatchWriter {
             let message = format!("batch {id} has {rows} rows, and a page, over which no batch is split, has 1 to {BATCH_ROWS_MAX}");
             Error::invalid_argument(message + ": write it as several batches")
         })?;
-        self.last_id = Some(id);
+        self.greatest_id = self.greatest_id.max(Some(id));
         self.next_id = self.next_id.max(id.saturating_add(1));
         self.waiting.push_back(Batch { id, rows });
         self.waiting_rows += rows as usize;

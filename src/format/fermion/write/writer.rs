@@ -125,9 +125,9 @@ impl Writer {
         self.batches()?.push(id, rows).inspect_err(|_| self.failed = true)
     }
 
-    /// The id of the batch that was ended last.
-    pub(super) fn last_batch_id(&self) -> Option<i64> {
-        self.batches.as_ref().and_then(BatchWriter::last_id)
+    /// The greatest id of the batches so far.
+    pub(super) fn greatest_batch_id(&self) -> Option<i64> {
+        self.batches.as_ref().and_then(BatchWriter::greatest_id)
     }
 
     /// Encodes batches if they are a page, or too much to wait for one.
