@@ -162,7 +162,7 @@ impl PreparedFile {
             Some(pruner) => pruner.file_columns().iter().filter(has_place).map(|path| path.column).collect(),
             None => Vec::new(),
         };
-        // Nobody stops early, or finds out while it is read what else is not wanted. On this machine a request takes no time to speak of.
+        // As far as the scan knows, nobody stops early, or finds out while it is read what else is not wanted. On this machine a request takes no time to speak of.
         let is_steady = !context.is_local && context.limit.is_none() && context.sort_order.is_none() && !is_changing;
         let request = ScanRequest {
             prune_columns,
