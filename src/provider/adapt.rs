@@ -18,7 +18,7 @@ use datafusion::physical_expr::{PhysicalExpr, PhysicalExprSimplifier};
 use datafusion::physical_expr_adapter::{DefaultPhysicalExprAdapterFactory, PhysicalExprAdapterFactory};
 
 use super::narrow::narrowed;
-use super::schema::{ColumnFinder, is_read_as};
+use super::schema::{ColumnFinder, Positions, is_read_as};
 
 /// Where a column of a batch comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,13 +49,14 @@ pub(super) fn adapt(
     exprs: Vec<Arc<dyn PhysicalExpr>>,
     table: &TableSchema,
     file: &Schema,
+    positions: &Positions,
     factory: Option<&Arc<dyn PhysicalExprAdapterFactory>>,
 ) -> Result<Adapted> {
     let used = used_columns(&exprs, table.table_schema())?;
     let both = match factory {
-        None => Schemas::of_used(&used, table, file)?,
+        None => Schemas::of_used(&used, table, file, positions)?,
         // A user's adapter may look for a column under any name, so it is shown everything.
-        Some(_) => Schemas::of_used(&all_columns(table), table, file)?,
+        Some(_) => Schemas::of_used(&all_columns(table), table, file, positions)?,
     };
     let exprs = both.rewrite(exprs, factory)?;
     both.compact(exprs)
@@ -95,7 +96,7 @@ struct Schemas {
 }
 
 impl Schemas {
-    fn of_used(used: &BTreeMap<usize, FieldRef>, table: &TableSchema, file: &Schema) -> Result<Self> {
+    fn of_used(used: &BTreeMap<usize, FieldRef>, table: &TableSchema, file: &Schema, positions: &Positions) -> Result<Self> {
         let in_files = table.file_schema().fields().len();
         let partitions = table.table_partition_cols().len();
         let mut finder = ColumnFinder::new(file);
@@ -103,7 +104,7 @@ impl Schemas {
         let mut sources = Vec::with_capacity(used.len());
         for (index, field) in used {
             if *index < in_files {
-                if let Some(column) = finder.find(field.name(), *index) {
+                if let Some(column) = finder.find(field.name(), positions.of_column(*index)) {
                     physical.push(read_as(&file.fields()[column], field));
                     sources.push(Source::File(column));
                 }
@@ -274,7 +275,7 @@ mod tests {
         let file = schema(&[("a", DataType::Int32), ("b", DataType::Utf8), ("c", DataType::Int32)]);
         let sum = binary(column("c", 2), Operator::Plus, lit(1), table.table_schema()).unwrap();
         for factory in [None, Some(Arc::new(DefaultPhysicalExprAdapterFactory) as Arc<dyn PhysicalExprAdapterFactory>)] {
-            let adapted = adapt(vec![Arc::clone(&sum), column("b", 1)], &table, &file, factory.as_ref()).unwrap();
+            let adapted = adapt(vec![Arc::clone(&sum), column("b", 1)], &table, &file, &Positions::default(), factory.as_ref()).unwrap();
             assert_eq!(text(&adapted), ["c@1 + 1", "b@0"]);
             assert_eq!(adapted.file_columns, [1, 2]);
             assert_eq!(adapted.schema, schema(&[("b", DataType::Utf8View), ("c", DataType::Int32)]));
@@ -285,7 +286,7 @@ mod tests {
     fn missing_reordered_and_widened_columns_are_adapted() {
         let table = TableSchema::from(schema(&[("a", DataType::Int64), ("b", DataType::Int32), ("c", DataType::Int32)]));
         let file = schema(&[("c", DataType::Int32), ("x", DataType::Int32), ("a", DataType::Int32)]);
-        let adapted = adapt(vec![column("a", 0), column("b", 1), column("c", 2)], &table, &file, None).unwrap();
+        let adapted = adapt(vec![column("a", 0), column("b", 1), column("c", 2)], &table, &file, &Positions::default(), None).unwrap();
         assert_eq!(text(&adapted), ["CAST(a@0 AS Int64)", "NULL", "c@1"]);
         assert_eq!(adapted.file_columns, [2, 0]);
     }
@@ -295,7 +296,7 @@ mod tests {
         let row = Arc::new(Field::new("row", DataType::Int64, true));
         let table = TableSchema::builder(schema(&[("a", DataType::Int32), ("b", DataType::Int32)])).with_virtual_columns(vec![row]).build();
         let file = schema(&[("a", DataType::Int32), ("b", DataType::Int32)]);
-        let adapted = adapt(vec![column("row", 2), column("b", 1)], &table, &file, None).unwrap();
+        let adapted = adapt(vec![column("row", 2), column("b", 1)], &table, &file, &Positions::default(), None).unwrap();
         assert_eq!((text(&adapted), adapted.file_columns, adapted.uses_row_index), (vec!["row@1".to_owned(), "b@0".to_owned()], vec![1], true));
     }
 

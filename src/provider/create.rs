@@ -16,6 +16,8 @@ use datafusion::logical_expr::CreateExternalTable;
 
 use super::kind::TableFormat;
 use super::places::{places, schema_at};
+use super::table::TableOf;
+use super::wide::is_wide;
 
 /// Makes tables for statements: DataFusion's own, but under the name of a format of several endings, a folder has the files of all of them.
 #[derive(Debug, Default)]
@@ -34,7 +36,11 @@ impl<F: TableFormat> TableProviderFactory for TablesOf<F> {
                 return self.of_folders(state, statement, &urls).await;
             }
         }
-        self.engine.create(state, statement).await
+        let table = self.engine.create(state, statement).await?;
+        Ok(match table.downcast_ref::<ListingTable>() {
+            Some(listing) if is_wide(listing) => Arc::new(TableOf::<F>::of(listing.clone())),
+            _ => table,
+        })
     }
 }
 
@@ -71,7 +77,7 @@ impl<F: TableFormat> TablesOf<F> {
             // Statistics that cannot be had now are an error when they are needed.
             let _ = table.list_files_for_scan(state, &[], None).await;
         }
-        Ok(Arc::new(table))
+        Ok(if is_wide(&table) { Arc::new(TableOf::<F>::of(table)) } else { Arc::new(table) })
     }
 }
 

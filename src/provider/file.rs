@@ -28,6 +28,7 @@ use super::lift::{Lifted, lifted};
 use super::metrics::FileMetrics;
 use super::prune::ZonePruner;
 use super::rows::RowCounter;
+use super::schema::Positions;
 use super::sort::StripeOrder;
 use crate::format::scan::{Answer, FieldPath, Lookups, Scan, ScanRequest, Step};
 
@@ -47,6 +48,7 @@ pub(super) struct ScanContext {
     pub(super) kind: Kind,
     pub(super) reading: Reading,
     pub(super) table: TableSchema,
+    pub(super) positions: Positions,
     pub(super) projection: ProjectionExprs,
     pub(super) predicate: Option<Arc<dyn PhysicalExpr>>,
     pub(super) expr_adapter: Option<Arc<dyn PhysicalExprAdapterFactory>>,
@@ -259,7 +261,7 @@ enum Pruning {
 }
 
 fn zone_pruner(context: &ScanContext, predicate: Arc<dyn PhysicalExpr>, file: &Schema, metrics: &FileMetrics) -> Result<Pruning> {
-    let adapted = adapt(vec![predicate], &context.table, file, context.expr_adapter.as_ref())?;
+    let adapted = adapt(vec![predicate], &context.table, file, &context.positions, context.expr_adapter.as_ref())?;
     let Some(predicate) = adapted.exprs.into_iter().next() else {
         return internal_err!("a predicate has got lost");
     };
@@ -288,7 +290,7 @@ struct Projected {
 impl Projected {
     fn new(context: &ScanContext, projection: &ProjectionExprs, file: &Schema, output: SchemaRef) -> Result<Self> {
         let exprs = projection.iter().map(|item| Arc::clone(&item.expr)).collect();
-        let adapted = adapt(exprs, &context.table, file, context.expr_adapter.as_ref())?;
+        let adapted = adapt(exprs, &context.table, file, &context.positions, context.expr_adapter.as_ref())?;
         let mut exprs = adapted.exprs.into_iter();
         let projection = projection.clone().try_map_exprs(|expr| Ok(exprs.next().unwrap_or(expr)))?;
         let projector = projection.make_projector(&adapted.schema)?;

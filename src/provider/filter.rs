@@ -91,7 +91,7 @@ impl RowFilter {
         let mut conjuncts = Vec::new();
         for conjunct in split_conjunction(predicate) {
             let is_optional = DynamicFilterTracking::classify(conjunct).contains_dynamic_filter();
-            let adapted = adapt(vec![Arc::clone(conjunct)], &context.table, file, context.expr_adapter.as_ref())?;
+            let adapted = adapt(vec![Arc::clone(conjunct)], &context.table, file, &context.positions, context.expr_adapter.as_ref())?;
             for expr in adapted.exprs {
                 if is_never_true(&expr) {
                     return Ok(Filtering::None);

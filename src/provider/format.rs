@@ -25,6 +25,7 @@ use super::cache::OpenFile;
 use super::io::ObjectReader;
 use super::kind::{Kind, TableFormat};
 use super::options::OptionsOf;
+use super::schema::Positions;
 use super::sink::SinkOf;
 use super::source::FormatSource;
 use super::{cache, ordering, schema, stats};
@@ -72,11 +73,11 @@ impl<F: TableFormat> FileFormatFactory for FactoryOf<F> {
             }
             None => OptionsOf::<F>::resolve(state, format_options)?,
         };
-        Ok(Arc::new(FormatOf { options, extension: self.extension }))
+        Ok(Arc::new(FormatOf { options, extension: self.extension, positions: Positions::default() }))
     }
 
     fn default(&self) -> Arc<dyn FileFormat> {
-        Arc::new(FormatOf { options: self.options.clone().unwrap_or_default(), extension: self.extension })
+        Arc::new(FormatOf { options: self.options.clone().unwrap_or_default(), extension: self.extension, positions: Positions::default() })
     }
 }
 
@@ -85,6 +86,7 @@ impl<F: TableFormat> FileFormatFactory for FactoryOf<F> {
 pub struct FormatOf<F: TableFormat> {
     options: OptionsOf<F>,
     extension: &'static str,
+    positions: Positions,
 }
 
 impl<F: TableFormat> Default for FormatOf<F> {
@@ -96,7 +98,12 @@ impl<F: TableFormat> Default for FormatOf<F> {
 impl<F: TableFormat> FormatOf<F> {
     /// The format with these options.
     pub fn new(options: OptionsOf<F>) -> Self {
-        Self { options, extension: F::NAME }
+        Self { options, extension: F::NAME, positions: Positions::default() }
+    }
+
+    /// Looks for the table's columns there first.
+    pub(super) fn with_positions(self, positions: Positions) -> Self {
+        Self { positions, ..self }
     }
 
     /// The options.
@@ -112,8 +119,8 @@ impl<F: TableFormat> FormatOf<F> {
         Ok((reader, open))
     }
 
-    async fn statistics(reader: &ObjectReader, open: &OpenFile, table: &SchemaRef) -> Result<Statistics> {
-        let statistics = stats::statistics(reader, open, table).await?;
+    async fn statistics(&self, reader: &ObjectReader, open: &OpenFile, table: &SchemaRef) -> Result<Statistics> {
+        let statistics = stats::statistics(reader, open, table, &self.positions).await?;
         // By now the file has its schema and, if they are eager, all columns.
         cache::keep(reader, open);
         Ok(statistics)
@@ -168,7 +175,7 @@ impl<F: TableFormat> FileFormat for FormatOf<F> {
         object: &ObjectMeta,
     ) -> Result<Statistics> {
         let (reader, open) = self.open(state, store, object).await?;
-        Self::statistics(&reader, &open, &table_schema).await
+        self.statistics(&reader, &open, &table_schema).await
     }
 
     async fn infer_ordering(
@@ -179,7 +186,7 @@ impl<F: TableFormat> FileFormat for FormatOf<F> {
         object: &ObjectMeta,
     ) -> Result<Option<LexOrdering>> {
         let (reader, open) = self.open(state, store, object).await?;
-        let statistics = Self::statistics(&reader, &open, &table_schema).await?;
+        let statistics = self.statistics(&reader, &open, &table_schema).await?;
         Self::ordering(&reader, open.meta.as_ref(), &table_schema, &statistics)
     }
 
@@ -191,7 +198,7 @@ impl<F: TableFormat> FileFormat for FormatOf<F> {
         object: &ObjectMeta,
     ) -> Result<EngineFileMeta> {
         let (reader, open) = self.open(state, store, object).await?;
-        let statistics = Self::statistics(&reader, &open, &table_schema).await?;
+        let statistics = self.statistics(&reader, &open, &table_schema).await?;
         let ordering = Self::ordering(&reader, open.meta.as_ref(), &table_schema, &statistics)?;
         Ok(EngineFileMeta::new(statistics).with_ordering(ordering))
     }
@@ -221,7 +228,7 @@ impl<F: TableFormat> FileFormat for FormatOf<F> {
     }
 
     fn file_source(&self, table_schema: TableSchema) -> Arc<dyn FileSource> {
-        Arc::new(FormatSource::new(Kind::of::<F>(), table_schema, F::reading(&self.options.read)))
+        Arc::new(FormatSource::new(Kind::of::<F>(), table_schema, F::reading(&self.options.read)).with_positions(self.positions.clone()))
     }
 }
 

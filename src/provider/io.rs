@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+#[cfg(unix)]
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 use datafusion::common::runtime::SpawnedTask;
@@ -15,7 +17,7 @@ use object_store::{GetOptions, GetResult, GetResultPayload, ObjectMeta, ObjectSt
 use super::cache::forget_listing;
 use super::error::in_file;
 #[cfg(unix)]
-use super::local::{map_ranges, read_ranges};
+use super::local::{LocalFile, Reads, map_ranges};
 use crate::format::Error;
 use crate::format::scan::{Fetch, Load, Loading, Section};
 
@@ -33,6 +35,9 @@ pub(super) struct ObjectReader {
     gap: u64,
     is_local: bool,
     memory_map: bool,
+    /// The file, once it has been opened, if it is one of this machine.
+    #[cfg(unix)]
+    file: Arc<OnceLock<Arc<LocalFile>>>,
     bytes_scanned: Count,
     io_time: Time,
 }
@@ -40,7 +45,18 @@ pub(super) struct ObjectReader {
 impl ObjectReader {
     /// Reads `object`; ranges with at most `gap` bytes between them are fetched as one.
     pub(super) fn new(store: Arc<dyn ObjectStore>, object: Arc<ObjectMeta>, gap: u64) -> Self {
-        Self { store, object, caches: None, gap, is_local: false, memory_map: false, bytes_scanned: Count::new(), io_time: Time::new() }
+        Self {
+            store,
+            object,
+            caches: None,
+            gap,
+            is_local: false,
+            memory_map: false,
+            #[cfg(unix)]
+            file: Arc::default(),
+            bytes_scanned: Count::new(),
+            io_time: Time::new(),
+        }
     }
 
     /// Takes open files from the session's caches, and puts them there.
@@ -51,6 +67,10 @@ impl ObjectReader {
     /// Whether the store is the file system of this machine, which hands out files.
     pub(super) fn local(self, is_local: bool) -> Self {
         Self { is_local, ..self }
+    }
+
+    pub(super) fn is_local(&self) -> bool {
+        self.is_local
     }
 
     /// Whether the data of files of this machine is mapped instead of read.
@@ -104,26 +124,55 @@ impl ObjectReader {
         fetches.iter().map(|fetch| cut(&merged, &bytes, &fetch.range).ok_or_else(|| self.short(fetch))).collect()
     }
 
-    /// Ranges of a file of this machine, which is opened once for all of them.
+    /// Ranges of a file of this machine, which is opened once and kept open.
     async fn read_file(&self, ranges: &[Range<u64>], map: bool) -> Result<Vec<Bytes>> {
         let Some((first, rest)) = ranges.split_first() else { return Ok(Vec::new()) };
+        #[cfg(unix)]
+        if let Some(file) = self.file.get() {
+            return self.read_local(Arc::clone(file), ranges, map).await;
+        }
         // Elsewhere there are no calls to map with.
         #[cfg(not(unix))]
         let _ = map;
         let found = self.get(first.clone()).await?;
         #[cfg(unix)]
         if let GetResultPayload::File(file, _) = found.payload {
-            let (ranges, take) = (ranges.to_vec(), if map { map_ranges } else { read_ranges });
-            let read = SpawnedTask::spawn_blocking(move || take(&file, &ranges));
-            let read = read.join_unwind().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
-            let failed = |source: std::io::Error| object_store::Error::Generic { store: "local file system", source: source.into() };
-            return read.map_err(|error| DataFusionError::from(failed(error)).context(format!("reading {}", self.object.location)));
+            let file = Arc::new(LocalFile::new(file).map_err(|error| self.unreadable(error))?);
+            return self.read_local(Arc::clone(self.file.get_or_init(|| file)), ranges, map).await;
         }
         let mut bytes = vec![found.bytes().await?];
         for range in rest {
             bytes.push(self.read(range.clone()).await?);
         }
         Ok(bytes)
+    }
+
+    /// What is in memory is read here and now, the rest by a thread that may wait.
+    #[cfg(unix)]
+    async fn read_local(&self, file: Arc<LocalFile>, ranges: &[Range<u64>], map: bool) -> Result<Vec<Bytes>> {
+        let read = if map {
+            map_ranges(&file, ranges)
+        } else {
+            match Reads::new(ranges.to_vec()).in_memory(&file) {
+                Ok(bytes) => Ok(bytes),
+                Err(rest) => {
+                    let file = Arc::clone(&file);
+                    let read = SpawnedTask::spawn_blocking(move || rest.all(&file));
+                    read.join_unwind().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
+                }
+            }
+        };
+        let read = read.map_err(|error| self.unreadable(error))?;
+        match file.is_unchanged().map_err(|error| self.unreadable(error))? {
+            true => Ok(read),
+            false => Err(self.replaced()),
+        }
+    }
+
+    #[cfg(unix)]
+    fn unreadable(&self, source: std::io::Error) -> DataFusionError {
+        let error = object_store::Error::Generic { store: "local file system", source: source.into() };
+        DataFusionError::from(error).context(format!("reading {}", self.object.location))
     }
 
     async fn read(&self, range: Range<u64>) -> Result<Bytes> {
@@ -134,19 +183,27 @@ impl ObjectReader {
     /// where the old one did is intact, and its rows wrong.
     async fn get(&self, range: Range<u64>) -> Result<GetResult> {
         let location = &self.object.location;
-        let error = match self.store.get_opts(location, GetOptions::new().with_range(Some(range))).await {
-            Ok(found) if !is_another(&self.object, &found.meta) => return Ok(found),
-            Ok(_) => self.changed(),
+        match self.store.get_opts(location, GetOptions::new().with_range(Some(range))).await {
+            Ok(found) if !is_another(&self.object, &found.meta) => Ok(found),
+            Ok(_) => Err(self.replaced()),
             // The range may lie beyond the end of what is there now.
             Err(error) => match self.store.head(location).await {
-                Ok(found) if is_another(&self.object, &found) => self.changed(),
-                _ => error.into(),
+                Ok(found) if is_another(&self.object, &found) => Err(self.replaced()),
+                _ => Err(self.forgetting(error.into())),
             },
-        };
-        if let Some(caches) = self.caches() {
-            forget_listing(caches, location);
         }
-        Err(error)
+    }
+
+    /// What was listed is not there any more, so it should be listed again.
+    fn forgetting(&self, error: DataFusionError) -> DataFusionError {
+        if let Some(caches) = self.caches() {
+            forget_listing(caches, &self.object.location);
+        }
+        error
+    }
+
+    fn replaced(&self) -> DataFusionError {
+        self.forgetting(self.changed())
     }
 
     fn changed(&self) -> DataFusionError {

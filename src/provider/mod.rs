@@ -63,6 +63,7 @@ mod source;
 mod stats;
 mod table;
 mod weaken;
+mod wide;
 mod zone_set;
 
 pub use alkaid::{Alkaid, AlkaidFormat, AlkaidFormatFactory, AlkaidOptions, AlkaidReadOptions, AlkaidSink, AlkaidTable, AlkaidWriteOptions};

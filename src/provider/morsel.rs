@@ -126,9 +126,14 @@ fn advance(mut file: Box<FileScan>, mut answer: Answer) -> Result<Option<MorselP
     }
 }
 
-/// Fetches in a task of its own, so that it goes on while the partition's task decodes.
+/// Fetches in a task of its own, so that it goes on while the partition's task decodes. From a file of this machine, which is often in memory, it is read here:
+/// what is not is read by another thread anyway.
 async fn fetch(file: Box<FileScan>, fetches: Vec<Fetch>) -> Result<Box<dyn MorselPlanner>> {
     let reader = file.reader.clone();
+    if reader.is_local() {
+        let fetched = reader.fetch(&fetches).await?;
+        return Ok(Box::new(Planner::Scanning(file, Answer::Fetched(fetched))));
+    }
     let task = SpawnedTask::spawn(async move { reader.fetch(&fetches).await });
     let fetched = task.join_unwind().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
     Ok(Box::new(Planner::Scanning(file, Answer::Fetched(fetched))))

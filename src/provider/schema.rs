@@ -87,6 +87,22 @@ fn is_binary(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
 }
 
+/// Where the columns of a table are likely to be in its files.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Positions(Option<Arc<[usize]>>);
+
+impl Positions {
+    /// The table has these columns of its files, and no others.
+    pub(super) fn of(columns: &[usize]) -> Self {
+        Self(Some(columns.into()))
+    }
+
+    /// Where a column of the table may be in a file: in the same place, if nothing else is known.
+    pub(super) fn of_column(&self, column: usize) -> usize {
+        self.0.as_ref().and_then(|positions| positions.get(column).copied()).unwrap_or(column)
+    }
+}
+
 /// Finds the columns of one schema in another by name. Asks for the same position first, so that equal schemas cost nothing, and
 /// builds an index when that fails, so that different ones cost a look at each field once and not once per column.
 pub(super) struct ColumnFinder<'a> {

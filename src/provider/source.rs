@@ -31,6 +31,7 @@ use super::kind::{Kind, Reading};
 use super::lift::lifted;
 use super::morsel::FileMorselizer;
 use super::prune::pruning_predicate;
+use super::schema::Positions;
 use super::{pushdown, sort};
 
 /// The hidden column that `file_row_index()` becomes.
@@ -44,6 +45,7 @@ pub struct FormatSource {
     projection: ProjectionExprs,
     predicate: Option<Arc<dyn PhysicalExpr>>,
     batch_size: Option<usize>,
+    positions: Positions,
     reading: Reading,
     caches: Option<Arc<CacheManager>>,
     /// Files and stripes are read in the order of this, as far as statistics say.
@@ -59,6 +61,7 @@ impl FormatSource {
             kind,
             projection: ProjectionExprs::from_indices(&columns, table.table_schema()),
             table,
+            positions: Positions::default(),
             predicate: None,
             batch_size: None,
             reading,
@@ -72,6 +75,13 @@ impl FormatSource {
     #[must_use]
     pub(super) fn with_reading(mut self, reading: Reading) -> Self {
         self.reading = reading;
+        self
+    }
+
+    /// Looks for the table's columns there first.
+    #[must_use]
+    pub(super) fn with_positions(mut self, positions: Positions) -> Self {
+        self.positions = positions;
         self
     }
 
@@ -133,6 +143,7 @@ impl FileSource for FormatSource {
             kind: self.kind,
             reading: self.reading.clone(),
             table: self.table.clone(),
+            positions: self.positions.clone(),
             projection: self.projection.clone(),
             predicate: self.predicate.clone(),
             expr_adapter: config.expr_adapter_factory.clone(),

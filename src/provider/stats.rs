@@ -1,6 +1,7 @@
 //! What the engine knows of a file before reading it.
 //!
-//! Rows are always known. The rest costs the metadata of every column, so it is known where that is small enough to be loaded as a whole.
+//! Rows are always known. The rest costs the metadata of every column, so it is known where that is small enough to be loaded as a whole, and of tables that have few columns,
+//! which the scan will load anyway.
 
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::can_cast_types;
@@ -11,26 +12,35 @@ use datafusion::error::Result;
 
 use super::cache::OpenFile;
 use super::io::ObjectReader;
-use super::schema::{ColumnFinder, is_read_as};
+use super::schema::{ColumnFinder, Positions, is_read_as};
 use crate::format::Result as FormatResult;
 use crate::format::file::Metadata;
 
+/// Columns whose metadata is loaded for a plan, of a file of which it is not loaded as a whole.
+const COLUMNS_MAX: usize = 64;
+
 /// Statistics of a file in terms of the table's columns (those in files, not those of partitions).
-pub(super) async fn statistics(reader: &ObjectReader, open: &OpenFile, table: &SchemaRef) -> Result<Statistics> {
+pub(super) async fn statistics(reader: &ObjectReader, open: &OpenFile, table: &SchemaRef, positions: &Positions) -> Result<Statistics> {
     if open.meta.is_eager() {
         let columns: Vec<usize> = (0..open.meta.column_count()).collect();
         open.load_columns(reader, &columns).await?;
+    } else if table.fields().len() <= COLUMNS_MAX {
+        let file = open.meta.schema().map_err(|error| reader.fault(error))?;
+        let mut finder = ColumnFinder::new(&file);
+        let fields = table.fields().iter().enumerate();
+        let columns: Vec<usize> = fields.filter_map(|(index, field)| finder.find(field.name(), positions.of_column(index))).collect();
+        open.load_columns(reader, &columns).await?;
     }
-    from_metadata(open.meta.as_ref(), table).map_err(|error| reader.fault(error))
+    from_metadata(open.meta.as_ref(), table, positions).map_err(|error| reader.fault(error))
 }
 
-fn from_metadata(meta: &dyn Metadata, table: &Schema) -> FormatResult<Statistics> {
+fn from_metadata(meta: &dyn Metadata, table: &Schema, positions: &Positions) -> FormatResult<Statistics> {
     let rows = usize::try_from(meta.row_count()).unwrap_or(usize::MAX);
     let file = meta.schema()?;
     let mut finder = ColumnFinder::new(&file);
     let mut column_statistics = Vec::with_capacity(table.fields().len());
     for (index, field) in table.fields().iter().enumerate() {
-        let mut column = match finder.find(field.name(), index) {
+        let mut column = match finder.find(field.name(), positions.of_column(index)) {
             Some(column) => known_column(meta, column, file.field(column).data_type(), field.data_type())?,
             None => ColumnStatistics::new_unknown().with_null_count(Precision::Exact(rows)),
         };

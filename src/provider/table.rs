@@ -19,6 +19,7 @@ use super::format::FormatOf;
 use super::kind::TableFormat;
 use super::options::OptionsOf;
 use super::places::{places, schema_at};
+use super::wide;
 
 /// A file, whatever its name ends with, or all files of a directory whose names end with one of the format's extensions, as a table.
 #[derive(Debug, Clone)]
@@ -57,7 +58,11 @@ impl<F: TableFormat> TableOf<F> {
             ListingTableConfig::new_with_multi_paths(places).with_listing_options(listing_options).with_schema(schema)
         };
         let listing = ListingTable::try_new(config)?.with_cache(state.runtime_env().cache_manager.get_file_statistic_cache());
-        Ok(Self { listing: Arc::new(listing), format: PhantomData })
+        Ok(Self::of(listing))
+    }
+
+    pub(super) fn of(listing: ListingTable) -> Self {
+        Self { listing: Arc::new(listing), format: PhantomData }
     }
 
     /// The table as DataFusion's own kind.
@@ -66,7 +71,7 @@ impl<F: TableFormat> TableOf<F> {
     }
 }
 
-/// All of it is the listing table's.
+/// All of it is the listing table's, but for how scans of very many columns are planned.
 #[async_trait]
 impl<F: TableFormat> TableProvider for TableOf<F> {
     fn schema(&self) -> SchemaRef {
@@ -100,11 +105,12 @@ impl<F: TableFormat> TableProvider for TableOf<F> {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.listing.scan(state, projection, filters, limit).await
+        let args = ScanArgs::default().with_projection(projection.map(Vec::as_slice)).with_filters(Some(filters)).with_limit(limit);
+        Ok(self.scan_with_args(state, args).await?.into_inner())
     }
 
     async fn scan_with_args<'a>(&self, state: &dyn Session, args: ScanArgs<'a>) -> Result<ScanResult> {
-        self.listing.scan_with_args(state, args).await
+        wide::scan::<F>(&self.listing, state, args).await
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {

@@ -23,5 +23,5 @@ pub(crate) use narrow::{listed_item, matched_fields, wanted_streams};
 pub(crate) use nulls::null_array;
 pub(crate) use shred::{Piece, join, shred};
 pub(crate) use size::spelled_bytes;
-pub(crate) use views::binary as binary_views;
+pub(crate) use views::{binary as binary_views, checked_joined, checked_text};
 pub(crate) use zero_width::counted;

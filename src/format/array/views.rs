@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BinaryViewArray, GenericByteArray, OffsetSizeTrait, StringViewArray};
+use arrow::array::{
+    Array, ArrayRef, BinaryViewArray, ByteView, GenericByteArray, GenericStringArray, MAX_INLINE_VIEW_LEN, OffsetSizeTrait, StringViewArray,
+};
 use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{ArrowNativeType, ByteArrayType, DataType, GenericBinaryType, GenericStringType};
 
@@ -26,6 +28,57 @@ fn text(views: ScalarBuffer<u128>, buffers: Vec<Buffer>, nulls: Option<NullBuffe
     // SAFETY: as in `binary`; and a page that is opened as text has checked that its bytes are UTF-8 and that no value starts or ends within a
     // character, so that each view is UTF-8.
     unsafe { StringViewArray::new_unchecked(views, buffers, nulls) }
+}
+
+/// Strings as another writer has put them into a file, if a quick look shows that they are what Arrow demands. `None` does not say that they are not: bytes that belong to no
+/// value, and views of nulls, may be anything.
+#[expect(unsafe_code, reason = "Arrow checks string by string, which takes longer than reading them")]
+pub(crate) fn checked_text(views: &ScalarBuffer<u128>, buffers: &Arc<[Buffer]>, nulls: Option<&NullBuffer>) -> Option<StringViewArray> {
+    let texts = buffers.iter().map(|buffer| simd_text(buffer)).collect::<Option<Vec<_>>>()?;
+    if nulls.is_some_and(|nulls| nulls.len() != views.len()) || !views.iter().all(|view| is_text_view(*view, &texts)) {
+        return None;
+    }
+    // SAFETY: each view is either at most 12 bytes of UTF-8 and zeros behind them, or names a buffer and a range of it that begins with the view's prefix, and that
+    // begins and ends at characters of a buffer that is UTF-8; there are as many bits of validity as views.
+    Some(unsafe { StringViewArray::new_unchecked(views.clone(), Arc::clone(buffers), nulls.cloned()) })
+}
+
+/// The same of strings that lie one behind the other.
+#[expect(unsafe_code, reason = "Arrow checks string by string, which takes longer than reading them")]
+pub(crate) fn checked_joined<O: OffsetSizeTrait>(
+    offsets: &OffsetBuffer<O>,
+    values: &Buffer,
+    nulls: Option<&NullBuffer>,
+) -> Option<GenericStringArray<O>> {
+    let (first, last) = (offsets.first()?.as_usize(), offsets.last()?.as_usize());
+    let text = simd_text(values.get(first..last)?)?;
+    let at_characters = text.is_ascii() || offsets.iter().all(|offset| text.is_char_boundary(offset.as_usize() - first));
+    if !at_characters || nulls.is_some_and(|nulls| nulls.len() != offsets.len() - 1) {
+        return None;
+    }
+    // SAFETY: an `OffsetBuffer` ascends from zero or more, its last lies within the values, the values from the first to the last are UTF-8, each begins and ends at a
+    // character, and there are as many bits of validity as values.
+    Some(unsafe { GenericStringArray::new_unchecked(offsets.clone(), values.clone(), nulls.cloned()) })
+}
+
+fn simd_text(bytes: &[u8]) -> Option<&str> {
+    simdutf8::basic::from_utf8(bytes).ok()
+}
+
+/// Whether it is a view of one of these texts, or holds its text itself.
+fn is_text_view(view: u128, texts: &[&str]) -> bool {
+    const HIGH_BITS: u128 = 0x8080_8080_8080_8080_8080_8080;
+    let ByteView { length, prefix, buffer_index, offset } = view.into();
+    if length <= MAX_INLINE_VIEW_LEN {
+        let bytes = view >> 32;
+        let behind = bytes >> (8 * length);
+        let is_text = || std::str::from_utf8(&bytes.to_le_bytes()[..length as usize]).is_ok();
+        return behind == 0 && (bytes & HIGH_BITS == 0 || is_text());
+    }
+    let (start, end) = (offset as usize, offset as usize + length as usize);
+    // A range that begins or ends within a character has no text.
+    let text = texts.get(buffer_index as usize).and_then(|text| text.get(start..end));
+    text.is_some_and(|text| text.as_bytes().starts_with(&prefix.to_le_bytes()))
 }
 
 /// An array of any string or binary type, for a batch of `rows`.
@@ -78,8 +131,90 @@ fn check_joined(total: u64, rows: usize) -> Result<usize> {
 
 #[cfg(test)]
 mod tests {
+    use arrow::array::{StringArray, StringViewBuilder};
+
     use super::*;
     use crate::format::ErrorKind;
+
+    /// Values of all lengths and widths of characters, and two buffers.
+    fn texts() -> StringViewArray {
+        let words = ["", "a", "äöü", "twelve bytes", "thirteen byte", "日本語日本語", "日本語", "🦀🦀🦀", "🦀🦀🦀🦀🦀", "long, and ends with é"];
+        let mut builder = StringViewBuilder::new().with_fixed_block_size(40);
+        words.iter().for_each(|word| builder.append_value(word));
+        builder.finish()
+    }
+
+    /// The quick look is never content with what Arrow's own check refuses, whichever bit of views or buffers is another.
+    #[test]
+    fn what_the_quick_look_takes_arrow_takes() {
+        let whole = texts();
+        assert!(whole.data_buffers().len() > 1);
+        assert_eq!(checked_text(whole.views(), &whole.data_buffers().into(), None).unwrap(), whole);
+        let (mut taken, mut refused) = (0, 0);
+        let mut compare = |views: ScalarBuffer<u128>, buffers: Vec<Buffer>| {
+            let quick = checked_text(&views, &buffers.clone().into(), None);
+            let slow = StringViewArray::try_new(views, buffers, None);
+            match (&quick, &slow) {
+                (Some(quick), Ok(slow)) => assert_eq!(quick, slow),
+                (Some(quick), Err(error)) => panic!("{quick:?} is taken, though {error}"),
+                (None, _) => {}
+            }
+            *(if quick.is_some() { &mut taken } else { &mut refused }) += 1;
+        };
+        for slot in 0..whole.len() {
+            for bit in 0..128 {
+                let mut views = whole.views().to_vec();
+                views[slot] ^= 1 << bit;
+                compare(views.into(), whole.data_buffers().to_vec());
+            }
+        }
+        for (index, buffer) in whole.data_buffers().iter().enumerate() {
+            for bit in 0..8 * buffer.len() {
+                let mut bytes = buffer.to_vec();
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                let mut buffers = whole.data_buffers().to_vec();
+                buffers[index] = Buffer::from_vec(bytes);
+                compare(whole.views().clone(), buffers);
+            }
+        }
+        assert!(taken > 100 && refused > 500, "{taken} {refused}");
+        let nulls = NullBuffer::new_valid(whole.len() - 1);
+        assert!(checked_text(whole.views(), &whole.data_buffers().into(), Some(&nulls)).is_none());
+    }
+
+    #[test]
+    fn what_the_quick_look_takes_of_joined_strings_arrow_takes() {
+        let whole = StringArray::from_iter(texts().iter());
+        let (offsets, bytes, _) = whole.clone().into_parts();
+        assert_eq!(checked_joined(&offsets, &bytes, None).unwrap(), whole);
+        let part = whole.slice(2, 5);
+        assert_eq!(checked_joined(part.offsets(), part.values(), None).unwrap(), part);
+        let (mut taken, mut refused) = (0, 0);
+        let mut compare = |offsets: &OffsetBuffer<i32>, bytes: Buffer| {
+            let quick = checked_joined(offsets, &bytes, None);
+            match (&quick, StringArray::try_new(offsets.clone(), bytes, None)) {
+                (Some(quick), Ok(slow)) => assert_eq!(*quick, slow),
+                (Some(quick), Err(error)) => panic!("{quick:?} is taken, though {error}"),
+                (None, _) => {}
+            }
+            *(if quick.is_some() { &mut taken } else { &mut refused }) += 1;
+        };
+        for slot in 1..offsets.len() - 1 {
+            for end in offsets[slot - 1]..=offsets[slot + 1] {
+                let mut moved = offsets.to_vec();
+                moved[slot] = end;
+                compare(&OffsetBuffer::new(moved.into()), bytes.clone());
+            }
+        }
+        for bit in 0..8 * bytes.len() {
+            let mut other = bytes.to_vec();
+            other[bit / 8] ^= 1 << (bit % 8);
+            compare(&offsets, Buffer::from_vec(other));
+        }
+        compare(&offsets, bytes.slice_with_length(0, bytes.len() - 1));
+        assert!(taken > 100 && refused > 100, "{taken} {refused}");
+        assert!(checked_joined(&offsets, &bytes, Some(&NullBuffer::new_valid(3))).is_none());
+    }
 
     #[test]
     fn copies_that_pass_the_limits_are_not_begun() {

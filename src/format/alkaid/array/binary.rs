@@ -11,19 +11,23 @@ use arrow::datatypes::{
 use super::list::check_offsets;
 use super::reader::Reader;
 use crate::format::alkaid::batch::Node;
+use crate::format::array::{checked_joined, checked_text};
 use crate::format::error::{Error, Result};
 
 pub(super) fn with_offsets(reader: &mut Reader<'_>, node: Node, data_type: &DataType) -> Result<ArrayRef> {
     match data_type {
-        DataType::Utf8 => texts::<Utf8Type>(reader, node, text),
-        DataType::LargeUtf8 => texts::<LargeUtf8Type>(reader, node, text),
-        DataType::LargeBinary => texts::<LargeBinaryType>(reader, node, binary),
-        _ => texts::<BinaryType>(reader, node, binary),
+        DataType::Utf8 => texts::<Utf8Type>(reader, node, checked_joined, text),
+        DataType::LargeUtf8 => texts::<LargeUtf8Type>(reader, node, checked_joined, text),
+        DataType::LargeBinary => texts::<LargeBinaryType>(reader, node, |_, _, _| None, binary),
+        _ => texts::<BinaryType>(reader, node, |_, _, _| None, binary),
     }
 }
 
 /// What bytes are as a value of an array; `None` if they are none.
 type Native<T> = fn(&[u8]) -> Option<&<T as ByteArrayType>::Native>;
+
+/// An array without a look at each value, if that can be.
+type Quick<T> = fn(&OffsetBuffer<<T as ByteArrayType>::Offset>, &Buffer, Option<&NullBuffer>) -> Option<GenericByteArray<T>>;
 
 fn text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
@@ -34,7 +38,7 @@ fn binary(bytes: &[u8]) -> Option<&[u8]> {
     Some(bytes)
 }
 
-fn texts<T: ByteArrayType>(reader: &mut Reader<'_>, node: Node, native: Native<T>) -> Result<ArrayRef>
+fn texts<T: ByteArrayType>(reader: &mut Reader<'_>, node: Node, quick: Quick<T>, native: Native<T>) -> Result<ArrayRef>
 where
     T::Offset: ArrowNativeType,
 {
@@ -44,6 +48,9 @@ where
     let end = check_offsets(&offsets, values.len())?;
     let values = values.slice_with_length(0, end);
     let offsets = OffsetBuffer::new(offsets);
+    if let Some(array) = quick(&offsets, &values, nulls.as_ref()) {
+        return Ok(Arc::new(array));
+    }
     match GenericByteArray::<T>::try_new(offsets.clone(), values.clone(), nulls.clone()) {
         Ok(array) => Ok(Arc::new(array)),
         // What lies between values or below a null may be anything.
@@ -73,14 +80,17 @@ pub(super) fn views(reader: &mut Reader<'_>, node: Node, data_type: &DataType) -
     let nulls = reader.nulls(node)?;
     let views = reader.raw_views(node.length)?;
     let buffers = reader.variadic()?;
+    let buffers: Arc<[Buffer]> = buffers.into();
     match data_type {
-        DataType::Utf8View => viewed::<StringViewType>(views, buffers, nulls),
+        DataType::Utf8View => match checked_text(&views, &buffers, nulls.as_ref()) {
+            Some(array) => Ok(Arc::new(array)),
+            None => viewed::<StringViewType>(views, buffers, nulls),
+        },
         _ => viewed::<BinaryViewType>(views, buffers, nulls),
     }
 }
 
-fn viewed<T: ByteViewType>(views: ScalarBuffer<u128>, buffers: Vec<Buffer>, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
-    let buffers: Arc<[Buffer]> = buffers.into();
+fn viewed<T: ByteViewType>(views: ScalarBuffer<u128>, buffers: Arc<[Buffer]>, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
     match (GenericByteViewArray::<T>::try_new(views.clone(), Arc::clone(&buffers), nulls.clone()), nulls) {
         (Ok(array), _) => Ok(Arc::new(array)),
         // The view of a null may be anything.
