@@ -21,7 +21,9 @@ fn column(number: usize, file: i64) -> ArrayRef {
     let value = move |row: i64| (row * factor + file * 1000) % 97;
     match number {
         0 => Arc::new(Int64Array::from_iter_values((0..ROWS).map(|row| file * ROWS + row))),
-        _ if number % 10 == 0 => Arc::new(StringViewArray::from_iter((0..ROWS).map(|row| (row % 7 != 0).then(|| format!("text {}", value(row)))))),
+        _ if number.is_multiple_of(10) => {
+            Arc::new(StringViewArray::from_iter((0..ROWS).map(|row| (row % 7 != 0).then(|| format!("text {}", value(row))))))
+        }
         _ => Arc::new(Int64Array::from_iter_values((0..ROWS).map(value))),
     }
 }

@@ -41,6 +41,9 @@ pub trait Metadata: fmt::Debug + Send + Sync {
     /// Whether the metadata of a column is loaded.
     fn is_loaded(&self, column: usize) -> Result<bool>;
 
+    /// Bytes of the metadata of these columns that is not loaded.
+    fn unloaded_bytes(&self, columns: &[usize]) -> Result<u64>;
+
     /// Loads the metadata of these columns, as far as it is not loaded yet.
     fn load(self: Arc<Self>, columns: &[usize]) -> Box<dyn Load<Output = ()> + Send>;
 

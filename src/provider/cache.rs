@@ -78,7 +78,12 @@ pub(super) async fn open(reader: &ObjectReader, kind: Kind, reading: &Reading) -
     if let Some(cached) = cached.filter(|cached| cached.file.kind.name == kind.name) {
         return Ok((cached.file.clone(), false));
     }
-    let opening = (kind.open)(object.size, reading).map_err(|error| reader.fault(error))?;
+    let mut reading = reading.clone();
+    if reader.is_local() {
+        // To read again costs next to nothing here, so what is not known to be used can wait.
+        reading.eager_load_threshold = reading.eager_load_threshold.min(reading.metadata_size_hint);
+    }
+    let opening = (kind.open)(object.size, &reading).map_err(|error| reader.fault(error))?;
     let file = OpenFile { meta: reader.load(opening).await?, kind, loading: Arc::new(Mutex::new(())) };
     keep(reader, &file);
     Ok((file, true))

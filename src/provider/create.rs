@@ -36,18 +36,21 @@ impl<F: TableFormat> TableProviderFactory for TablesOf<F> {
                 return self.of_folders(state, statement, &urls).await;
             }
         }
-        let table = self.engine.create(state, statement).await?;
-        Ok(match table.downcast_ref::<ListingTable>() {
-            Some(listing) if is_wide(listing) => Arc::new(TableOf::<F>::of(listing.clone())),
-            _ => table,
-        })
+        // What the engine does at its end, when it is known how many columns there are.
+        let mut later = session(state)?.clone();
+        later.config_mut().options_mut().execution.collect_statistics = false;
+        let table = self.engine.create(&later, statement).await?;
+        match table.downcast_ref::<ListingTable>() {
+            Some(listing) => finish::<F>(state, listing.clone()).await,
+            None => Ok(table),
+        }
     }
 }
 
 impl<F: TableFormat> TablesOf<F> {
     /// As DataFusion does it, which takes one ending alone; but the columns of all files are put together.
     async fn of_folders(&self, state: &dyn Session, statement: &CreateExternalTable, urls: &[ListingTableUrl]) -> Result<Arc<dyn TableProvider>> {
-        let session = state.as_any().downcast_ref::<SessionState>().ok_or_else(|| internal_datafusion_err!("a table needs a SessionState"))?;
+        let session = session(state)?;
         let factory = session.get_file_format_factory(&statement.file_type);
         let factory = factory.ok_or_else(|| internal_datafusion_err!("{} is not registered", F::TITLE))?;
         let options = ListingOptions::new(factory.create(session, &statement.options)?).with_file_extension("");
@@ -73,12 +76,24 @@ impl<F: TableFormat> TablesOf<F> {
             .with_definition(statement.definition.clone())
             .with_constraints(statement.constraints.clone())
             .with_column_defaults(statement.column_defaults.clone());
-        if session.config().collect_statistics() {
-            // Statistics that cannot be had now are an error when they are needed.
-            let _ = table.list_files_for_scan(state, &[], None).await;
-        }
-        Ok(if is_wide(&table) { Arc::new(TableOf::<F>::of(table)) } else { Arc::new(table) })
+        finish::<F>(state, table).await
     }
+}
+
+fn session(state: &dyn Session) -> Result<&SessionState> {
+    state.as_any().downcast_ref::<SessionState>().ok_or_else(|| internal_datafusion_err!("a table needs a SessionState"))
+}
+
+/// A table for statements. Statistics of all its files are taken now, unless they are of so many columns that they will be taken of those that are used.
+async fn finish<F: TableFormat>(state: &dyn Session, table: ListingTable) -> Result<Arc<dyn TableProvider>> {
+    if is_wide(&table) {
+        return Ok(Arc::new(TableOf::<F>::of(table)));
+    }
+    if session(state)?.config().collect_statistics() {
+        // Statistics that cannot be had now are an error when they are needed.
+        let _ = table.list_files_for_scan(state, &[], None).await;
+    }
+    Ok(Arc::new(table))
 }
 
 /// The schema of files, if columns are declared.

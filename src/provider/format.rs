@@ -15,6 +15,7 @@ use datafusion::datasource::sink::DataSinkExec;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::physical_expr::{LexOrdering, LexRequirement};
 use datafusion::physical_plan::ExecutionPlan;
@@ -114,13 +115,15 @@ impl<F: TableFormat> FormatOf<F> {
     async fn open(&self, state: &dyn Session, store: &Arc<dyn ObjectStore>, object: &ObjectMeta) -> Result<(ObjectReader, OpenFile)> {
         let caches = Arc::clone(&state.runtime_env().cache_manager);
         let reading = F::reading(&self.options.read);
-        let reader = ObjectReader::new(Arc::clone(store), Arc::new(object.clone()), reading.coalesce_gap).caching(Some(caches));
+        let this_machine = state.runtime_env().object_store(ObjectStoreUrl::local_filesystem());
+        let is_local = this_machine.is_ok_and(|this_machine| Arc::ptr_eq(&this_machine, store));
+        let reader = ObjectReader::new(Arc::clone(store), Arc::new(object.clone()), reading.coalesce_gap).caching(Some(caches)).local(is_local);
         let (open, _) = cache::open(&reader, Kind::of::<F>(), &reading).await?;
         Ok((reader, open))
     }
 
     async fn statistics(&self, reader: &ObjectReader, open: &OpenFile, table: &SchemaRef) -> Result<Statistics> {
-        let statistics = stats::statistics(reader, open, table, &self.positions).await?;
+        let statistics = stats::statistics(reader, open, table, &self.positions, F::reading(&self.options.read).eager_load_threshold).await?;
         // By now the file has its schema and, if they are eager, all columns.
         cache::keep(reader, open);
         Ok(statistics)

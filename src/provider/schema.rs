@@ -97,6 +97,11 @@ impl Positions {
         Self(Some(columns.into()))
     }
 
+    /// Whether the table has no columns but those that a query uses.
+    pub(super) fn are_of_used_columns(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Where a column of the table may be in a file: in the same place, if nothing else is known.
     pub(super) fn of_column(&self, column: usize) -> usize {
         self.0.as_ref().and_then(|positions| positions.get(column).copied()).unwrap_or(column)

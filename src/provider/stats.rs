@@ -1,7 +1,7 @@
 //! What the engine knows of a file before reading it.
 //!
-//! Rows are always known. The rest costs the metadata of every column, so it is known where that is small enough to be loaded as a whole, and of tables that have few columns,
-//! which the scan will load anyway.
+//! Rows are always known. The rest costs the metadata of every column, so it is known where that is small, and of a table that has only the columns that a query uses, whose
+//! metadata the scan will load anyway.
 
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::can_cast_types;
@@ -16,19 +16,24 @@ use super::schema::{ColumnFinder, Positions, is_read_as};
 use crate::format::Result as FormatResult;
 use crate::format::file::Metadata;
 
-/// Columns whose metadata is loaded for a plan, of a file of which it is not loaded as a whole.
-const COLUMNS_MAX: usize = 64;
-
-/// Statistics of a file in terms of the table's columns (those in files, not those of partitions).
-pub(super) async fn statistics(reader: &ObjectReader, open: &OpenFile, table: &SchemaRef, positions: &Positions) -> Result<Statistics> {
-    if open.meta.is_eager() {
-        let columns: Vec<usize> = (0..open.meta.column_count()).collect();
-        open.load_columns(reader, &columns).await?;
-    } else if table.fields().len() <= COLUMNS_MAX {
-        let file = open.meta.schema().map_err(|error| reader.fault(error))?;
+/// Statistics of a file, whose metadata may be loaded up to so many bytes, in terms of the table's columns (those in files, not those of partitions).
+pub(super) async fn statistics(
+    reader: &ObjectReader,
+    open: &OpenFile,
+    table: &SchemaRef,
+    positions: &Positions,
+    bytes_max: u64,
+) -> Result<Statistics> {
+    let fault = |error| reader.fault(error);
+    let columns: Vec<usize> = if open.meta.is_eager() {
+        (0..open.meta.column_count()).collect()
+    } else {
+        let file = open.meta.schema().map_err(fault)?;
         let mut finder = ColumnFinder::new(&file);
         let fields = table.fields().iter().enumerate();
-        let columns: Vec<usize> = fields.filter_map(|(index, field)| finder.find(field.name(), positions.of_column(index))).collect();
+        fields.filter_map(|(index, field)| finder.find(field.name(), positions.of_column(index))).collect()
+    };
+    if positions.are_of_used_columns() || open.meta.unloaded_bytes(&columns).map_err(fault)? <= bytes_max {
         open.load_columns(reader, &columns).await?;
     }
     from_metadata(open.meta.as_ref(), table, positions).map_err(|error| reader.fault(error))

@@ -49,6 +49,10 @@ impl Metadata for FileMeta {
         Ok(true)
     }
 
+    fn unloaded_bytes(&self, _columns: &[usize]) -> Result<u64> {
+        Ok(0)
+    }
+
     fn load(self: Arc<Self>, _columns: &[usize]) -> Box<dyn Load<Output = ()> + Send> {
         Box::new(self.load_messages(&[], false))
     }

@@ -49,6 +49,10 @@ impl Metadata for FileMeta {
         Ok(self.column(column)?.is_some())
     }
 
+    fn unloaded_bytes(&self, columns: &[usize]) -> Result<u64> {
+        columns.iter().map(|column| self.unloaded_bytes(*column)).sum()
+    }
+
     fn load(self: Arc<Self>, columns: &[usize]) -> Box<dyn Load<Output = ()> + Send> {
         Box::new(self.load_columns(columns))
     }

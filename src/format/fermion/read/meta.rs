@@ -200,6 +200,13 @@ impl FileMeta {
         }
     }
 
+    /// Bytes of the metadata of a column, if it is not in memory.
+    pub(super) fn unloaded_bytes(&self, column: usize) -> Result<u64> {
+        let range = self.cmb_range(column)?;
+        let is_loaded = range.start >= self.known_start || self.columns.read().unwrap_or_else(PoisonError::into_inner).contains_key(&column);
+        Ok(if is_loaded { 0 } else { range.end.saturating_sub(range.start) })
+    }
+
     /// Where the CMB of a column is in the file; empty if it is null in every row. The columns of batches share one, which comes first.
     pub fn cmb_range(&self, column: usize) -> Result<Range<u64>> {
         if self.batch_column(column).is_some() {
