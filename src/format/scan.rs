@@ -134,7 +134,8 @@ pub struct ScanRequest {
     pub select_columns: Vec<usize>,
     /// Ask for it only where so many bytes of other columns could be left unread.
     pub select_bytes: u64,
-    /// Fetch the next stripes together, up to so many bytes, where they are fetched as a whole: over a network, one request after the other takes longer than all at once.
+    /// Fetch the next stripes together, up to so many bytes: over a network, one request after the other takes longer than all at once. Where rows are selected, first the
+    /// columns to select by are fetched of all of them, then what is left.
     /// Their pages are pruned when they are fetched, so that nothing should be known later by which more of them could be.
     pub ahead_bytes: u64,
     /// Read the rows that belong to this range of the file: of several ranges that make up the file, each row belongs to one. `None` reads all.

@@ -1,5 +1,6 @@
 //! One file of a scan: from the engine's [`PartitionedFile`] to a running [`Scan`].
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -35,6 +36,8 @@ use crate::format::scan::{Answer, FieldPath, Lookups, Scan, ScanRequest, Step};
 /// So many bytes are worth a second round to the store, once it is known that they are needed: about what a store far away sends in the time that a
 /// request takes.
 const SELECT_BYTES: u64 = 4 << 20;
+/// The same where stripes are fetched together, so that the second round is one for many of them.
+const SELECT_BYTES_TOGETHER: u64 = 1 << 20;
 /// The same of a file of this machine, where a call takes microseconds.
 const SELECT_BYTES_LOCAL: u64 = 256 << 10;
 
@@ -166,12 +169,18 @@ impl PreparedFile {
         };
         // As far as the scan knows, nobody stops early, or finds out while it is read what else is not wanted. On this machine a request takes no time to speak of.
         let is_steady = !context.is_local && context.limit.is_none() && context.sort_order.is_none() && !is_changing;
+        let ahead_bytes = if is_steady { context.reading.ahead_bytes } else { 0 };
+        let select_bytes = match (context.is_local, ahead_bytes) {
+            (true, _) => SELECT_BYTES_LOCAL,
+            (false, 0) => SELECT_BYTES,
+            (false, _) => SELECT_BYTES_TOGETHER,
+        };
         let request = ScanRequest {
             prune_columns,
             lookup_columns,
             select_columns: filter.as_ref().map(|filter| filter.columns()).unwrap_or_default(),
-            select_bytes: if context.is_local { SELECT_BYTES_LOCAL } else { SELECT_BYTES },
-            ahead_bytes: if is_steady { context.reading.ahead_bytes } else { 0 },
+            select_bytes,
+            ahead_bytes,
             range,
             batch_rows: context.batch_rows,
             ..ScanRequest::new(projected.scan.file_columns, projected.scan.schema)
@@ -191,7 +200,7 @@ impl PreparedFile {
             zone_pruner,
             stripe_order,
             filter,
-            passed: None,
+            passed: VecDeque::new(),
             lookups: Lookups::default(),
             batch_rows,
             projector,
@@ -215,8 +224,8 @@ pub(super) struct FileScan {
     /// The order of stripes, if it is not that of the file.
     pub(super) stripe_order: Option<StripeOrder>,
     pub(super) filter: Option<Arc<RowFilter>>,
-    /// Of each row of the next morsel, whether it has passed the filter, if that is known already.
-    pub(super) passed: Option<BooleanBuffer>,
+    /// Of the morsels of stripes that the filter was asked about before they were fetched, in their order: of each row whether it has passed, if that is known.
+    pub(super) passed: VecDeque<Option<BooleanBuffer>>,
     /// What has been counted of the values that were looked up.
     lookups: Lookups,
     pub(super) batch_rows: usize,

@@ -174,7 +174,7 @@ impl FileScan {
         if let Some(left) = &mut self.rows_left {
             *left = left.saturating_sub(morsel.rows());
         }
-        let passed = self.passed.take();
+        let passed = self.passed.pop_front().flatten();
         let filter = self.filter.clone().map(|filter| MorselFilter::new(filter, self.metrics.clone()).knowing(passed));
         let filter = filter.map(|filter| FilteredOutput::new(filter, &self.projector, self.batch_rows));
         let time = self.metrics.decoding_time.clone();

@@ -15,6 +15,8 @@ use crate::format::scan::{Level, Zones};
 /// Runs of rows that the scan is still to give, in order.
 #[derive(Debug, Clone)]
 pub(super) struct RowCounter {
+    /// Rows of stripes that were asked about by a filter, without those that are not read.
+    decided: VecDeque<Range<u64>>,
     /// Rows of loaded pages, or of stripes without page zones.
     rows: VecDeque<Range<u64>>,
     /// Stripes not begun.
@@ -24,7 +26,7 @@ pub(super) struct RowCounter {
 impl RowCounter {
     /// Will read these stripes.
     pub(super) fn new(stripes: Vec<Range<u64>>) -> Self {
-        Self { rows: VecDeque::new(), stripes: stripes.into() }
+        Self { decided: VecDeque::new(), rows: VecDeque::new(), stripes: stripes.into() }
     }
 
     /// Takes note of the zones that are kept.
@@ -47,33 +49,43 @@ impl RowCounter {
         Ok(())
     }
 
-    /// Of the next `count` rows, which are those of a stripe from its row `first` on, only these rows of the stripe will be read.
-    pub(super) fn select(&mut self, count: u64, first: usize, selected: &Rows) -> Result<()> {
-        let Some(next) = self.take(count)?.runs.front().map(|run| run.start) else { return Ok(()) };
+    /// Of the next `count` rows that have not been asked about, which are those of a stripe from its row `first` on, only these rows of the stripe will be read. All
+    /// of them if that is not known.
+    pub(super) fn select(&mut self, count: u64, first: usize, selected: Option<&Rows>) -> Result<()> {
+        let runs = take([&mut self.rows, &mut self.stripes], count)?;
+        let Some((selected, next)) = selected.zip(runs.front().map(|run| run.start)) else {
+            self.decided.extend(runs);
+            return Ok(());
+        };
         let row = |of_stripe: usize| Some(next.checked_sub(u64::try_from(first).ok()?)? + u64::try_from(of_stripe).ok()?);
-        for range in selected.ranges().iter().rev() {
+        for range in selected.ranges() {
             let Some((start, end)) = row(range.start).zip(row(range.end)) else { return internal_err!("rows before the first one") };
-            self.rows.push_front(start..end);
+            self.decided.push_back(start..end);
         }
         Ok(())
     }
 
     /// The runs of the next `count` rows, which are about to be decoded.
-    pub(super) fn take(&mut self, mut count: u64) -> Result<RowNumbers> {
-        let mut runs = VecDeque::new();
-        while count > 0 {
-            let Some(run) = self.rows.pop_front().or_else(|| self.stripes.pop_front()) else {
-                return internal_err!("{count} rows more than were expected");
-            };
-            let middle = run.end.min(run.start.saturating_add(count));
-            count -= middle - run.start;
-            if middle < run.end {
-                self.rows.push_front(middle..run.end);
-            }
-            runs.push_back(run.start..middle);
-        }
-        Ok(RowNumbers { runs })
+    pub(super) fn take(&mut self, count: u64) -> Result<RowNumbers> {
+        Ok(RowNumbers { runs: take([&mut self.decided, &mut self.rows, &mut self.stripes], count)? })
     }
+}
+
+/// The first `count` rows of queues of which each comes behind the one before.
+fn take<const N: usize>(mut queues: [&mut VecDeque<Range<u64>>; N], mut count: u64) -> Result<VecDeque<Range<u64>>> {
+    let mut runs = VecDeque::new();
+    while count > 0 {
+        let Some((queue, run)) = queues.iter_mut().find_map(|queue| queue.pop_front().map(|run| (queue, run))) else {
+            return internal_err!("{count} rows more than were expected");
+        };
+        let middle = run.end.min(run.start.saturating_add(count));
+        count -= middle - run.start;
+        if middle < run.end {
+            queue.push_front(middle..run.end);
+        }
+        runs.push_back(run.start..middle);
+    }
+    Ok(runs)
 }
 
 /// Numbers of the rows of one morsel, in order.
@@ -143,13 +155,30 @@ mod tests {
         let mut counter = RowCounter::new(vec![100..200, 200..300, 300..400]);
         counter.keep(&zones(Level::Page, &[30, 30, 40]), &BooleanArray::from(vec![false, true, true])).unwrap();
         let rows = |ranges: &[Range<usize>]| Rows::new(ranges.to_vec());
-        counter.select(70, 30, &rows(&[35..40, 70..72])).unwrap();
+        counter.select(70, 30, Some(&rows(&[35..40, 70..72]))).unwrap();
         assert_eq!(counter.take(7).unwrap().next(7).unwrap(), Int64Array::from(vec![135, 136, 137, 138, 139, 170, 171]));
         // Nothing of the next stripe, and of the last one, of which no pages were shown.
-        counter.select(100, 0, &rows(&[])).unwrap();
-        counter.select(100, 0, &rows(&[99..100])).unwrap();
+        counter.select(100, 0, Some(&rows(&[]))).unwrap();
+        counter.select(100, 0, Some(&rows(&[99..100]))).unwrap();
         assert_eq!(counter.take(1).unwrap().next(1).unwrap(), Int64Array::from(vec![399]));
         assert!(counter.take(1).is_err());
+    }
+
+    #[test]
+    fn stripes_may_all_be_asked_about_before_one_is_read() {
+        let mut counter = RowCounter::new(vec![100..200, 200..300, 300..400, 400..500]);
+        for _ in 0..3 {
+            counter.keep(&zones(Level::Page, &[30, 30, 40]), &BooleanArray::from(vec![false, true, true])).unwrap();
+        }
+        let rows = |range: Range<usize>| Rows::new(vec![range]);
+        counter.select(70, 30, Some(&rows(35..37))).unwrap();
+        counter.select(70, 30, None).unwrap();
+        counter.select(70, 30, Some(&rows(98..100))).unwrap();
+        assert_eq!(counter.take(2).unwrap().next(2).unwrap(), Int64Array::from(vec![135, 136]));
+        assert_eq!(counter.take(70).unwrap().next(70).unwrap(), Int64Array::from_iter_values(230..300));
+        assert_eq!(counter.take(2).unwrap().next(2).unwrap(), Int64Array::from(vec![398, 399]));
+        assert_eq!(counter.take(100).unwrap().next(100).unwrap(), Int64Array::from_iter_values(400..500));
+        assert!(counter.select(1, 0, None).is_err());
     }
 
     #[test]

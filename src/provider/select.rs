@@ -16,20 +16,31 @@ const TRIAL_BATCHES: usize = 2;
 impl FileScan {
     /// The rows of a stripe's blocks in which some row passes the filter; `None` where that is most of the first ones, or where it cannot be told now.
     pub(super) fn select(&mut self, mut morsel: Box<dyn Morsel>) -> Result<Option<Rows>> {
-        self.passed = None;
-        let Some(filter) = self.filter.clone() else { return Ok(None) };
+        let count = morsel.rows();
+        let found = self.found(morsel.as_mut());
+        if let Some(counter) = &mut self.rows {
+            let (first, blocks) = found.as_ref().map_or((0, None), |found| (found.first, Some(&found.blocks)));
+            counter.select(count, first, blocks)?;
+        }
+        let Some(Found { blocks, passed, .. }) = found else {
+            self.passed.push_back(None);
+            return Ok(None);
+        };
+        if !blocks.is_empty() {
+            // Of no rows there is no morsel either.
+            self.passed.push_back(Some(passed));
+        }
+        Ok(Some(blocks))
+    }
+
+    fn found(&self, morsel: &mut dyn Morsel) -> Option<Found> {
         let _timer = self.metrics.decoding_time.timer();
-        let mut filter = MorselFilter::new(filter, self.metrics.clone());
+        let mut filter = MorselFilter::new(self.filter.clone()?, self.metrics.clone());
         let count = morsel.rows();
         // What fails may never be asked: the rows before it may be all that the query wants. If it is, it fails again.
-        let Ok(Some(Found { first, blocks, passed })) = found(&mut filter, morsel.as_mut()) else { return Ok(None) };
-        if let Some(counter) = &mut self.rows {
-            counter.select(count, first, &blocks)?;
-        }
-        filter.count(0, usize::try_from(count).unwrap_or(usize::MAX) - blocks.len());
-        // Of no rows there is no morsel either, and what comes next is of another stripe.
-        self.passed = (!blocks.is_empty()).then_some(passed);
-        Ok(Some(blocks))
+        let found = found(&mut filter, morsel).ok().flatten()?;
+        filter.count(0, usize::try_from(count).unwrap_or(usize::MAX) - found.blocks.len());
+        Some(found)
     }
 }
 

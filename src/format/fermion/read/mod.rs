@@ -5,6 +5,7 @@ mod column;
 mod columns;
 mod dictionary;
 mod file;
+mod groups;
 mod lookup;
 mod meta;
 mod morsel;

@@ -9,6 +9,7 @@ use arrow::datatypes::FieldRef;
 use bytes::Bytes;
 
 use super::columns::LoadColumns;
+use super::groups::{Groups, Placed, Planned, fetched, fetches};
 use super::lookup::Lookup;
 use super::meta::FileMeta;
 use super::morsel::{Loaded, StripeMorsel};
@@ -20,7 +21,7 @@ use crate::format::error::{Error, Result};
 use crate::format::patience::Patience;
 use crate::format::requests::Fetched;
 use crate::format::rows::Rows;
-use crate::format::scan::{Answer, Fetch, Load, Loading, Lookups, Scan, ScanRequest, Step};
+use crate::format::scan::{Answer, Load, Loading, Lookups, Scan, ScanRequest, Step};
 
 /// A scan of a Fermion file. Its steps are: [`Step::Fetch`] the metadata of the columns that is not loaded, [`Step::Prune`] the stripes, and for
 /// each stripe (or a few of them, if [`ScanRequest::ahead_bytes`] says so) [`Step::Prune`] its pages, [`Step::Lookup`] and [`Step::Fetch`] its filters, if it has any, [`Step::Fetch`] the columns to select by and [`Step::Select`] rows, if that is worth it, [`Step::Fetch`] what is
@@ -35,27 +36,9 @@ pub struct FermionScan {
     patience: Patience,
     lookup_patience: Patience,
     lookups: Lookups,
-    /// Stripes that are to be fetched together.
-    group: Vec<Planned>,
-    /// A stripe that comes behind them, and is none of them.
-    held: Option<Planned>,
-    /// Stripes that have been fetched, to be decoded one after the other.
-    loaded: VecDeque<(Planned, Fetched)>,
+    groups: Groups,
     state: State,
 }
-
-/// A stripe, and what to fetch of it for these rows.
-#[derive(Debug)]
-struct Planned {
-    plan: StripePlan,
-    /// The columns to select by, if rows are to be selected before the others are fetched.
-    selecting: Option<StripePlan>,
-    stripe: usize,
-    ranges: Vec<Range<usize>>,
-}
-
-/// Stripes that are fetched together, at most, however small: they are planned one within the other.
-const GROUP_STRIPES: usize = 64;
 
 /// So many stripes in a row may have what is looked up before they are not all asked any more.
 const LOOKUPS_IN_VAIN: u32 = 3;
@@ -69,10 +52,9 @@ enum State {
     AskValues { lookup: Lookup, stripe: usize, ranges: Vec<Range<usize>> },
     FetchFilters { lookup: Lookup, stripe: usize, ranges: Vec<Range<usize>> },
     PrunePages { stripe: usize, ranges: Vec<Range<usize>> },
-    FetchSelecting { plan: StripePlan, stripe: usize, ranges: Vec<Range<usize>> },
-    SelectRows { fetched: Fetched, stripe: usize, ranges: Vec<Range<usize>> },
-    FetchPages { plan: StripePlan, ranges: Vec<Range<usize>>, before: Fetched },
-    FetchGroup(Vec<Planned>),
+    FetchSelecting(Vec<Planned>),
+    SelectRows(Planned),
+    FetchPages(Vec<Planned>),
     Done,
 }
 
@@ -103,9 +85,7 @@ impl FermionScan {
             patience: Patience::default(),
             lookup_patience,
             lookups: Lookups::default(),
-            group: Vec::new(),
-            held: None,
-            loaded: VecDeque::new(),
+            groups: Groups::default(),
             state,
         })
     }
@@ -128,10 +108,9 @@ impl FermionScan {
             (State::AskValues { lookup, stripe, ranges }, Answer::Lookup(values)) => self.look_up(lookup, stripe, ranges, &values),
             (State::FetchFilters { lookup, stripe, ranges }, Answer::Fetched(bytes)) => self.looked_up(lookup, stripe, ranges, bytes),
             (State::PrunePages { stripe, ranges }, Answer::Keep(keep)) => self.keep_pages(stripe, ranges, &keep),
-            (State::FetchSelecting { plan, stripe, ranges }, Answer::Fetched(bytes)) => self.select(plan, stripe, ranges, bytes),
-            (State::SelectRows { fetched, stripe, ranges }, Answer::Select(rows)) => self.fetch_selected(fetched, stripe, &ranges, rows),
-            (State::FetchPages { plan, ranges, before }, Answer::Fetched(bytes)) => self.decode(plan, ranges, before, bytes),
-            (State::FetchGroup(group), Answer::Fetched(bytes)) => self.load_group(group, bytes),
+            (State::FetchSelecting(group), Answer::Fetched(bytes)) => self.select(group, bytes),
+            (State::SelectRows(planned), Answer::Select(rows)) => self.selected(planned, rows),
+            (State::FetchPages(group), Answer::Fetched(bytes)) => self.load(group, bytes),
             (State::Done, Answer::Next) => Ok(Step::Done),
             (state, answer) => Err(Error::invalid_argument(format!("the scan is at {state:?} and was answered {answer:?}"))),
         }
@@ -167,14 +146,18 @@ impl FermionScan {
     }
 
     fn next_stripe(&mut self) -> Result<Step> {
-        if let Some((planned, fetched)) = self.loaded.pop_front() {
-            return self.decode_loaded(planned, &fetched);
+        if let Some(planned) = self.groups.loaded.pop_front() {
+            return self.decode(planned);
         }
-        if let Some(planned) = self.held.take() {
+        if !self.groups.selected.is_empty() {
+            let group = self.groups.take_selected(self.request.ahead_bytes);
+            return self.fetch_pages(group);
+        }
+        if let Some(planned) = self.groups.held.take() {
             return self.place(planned);
         }
         let Some(part) = self.parts.pop_front() else {
-            if self.group.is_empty() {
+            if self.groups.planned.is_empty() {
                 self.state = State::Done;
                 return Ok(Step::Done);
             }
@@ -208,14 +191,14 @@ impl FermionScan {
                 self.state = State::AskValues { lookup, stripe, ranges };
                 Ok(Step::Lookup(columns))
             }
-            _ => self.fetch_pages(stripe, ranges),
+            _ => self.plan(stripe, ranges),
         }
     }
 
     fn look_up(&mut self, mut lookup: Lookup, stripe: usize, ranges: Vec<Range<usize>>, values: &[Option<ArrayRef>]) -> Result<Step> {
         lookup.take(&self.meta, values)?;
         if values.iter().all(Option::is_none) {
-            return self.fetch_pages(stripe, ranges);
+            return self.plan(stripe, ranges);
         }
         let fetches = lookup.fetches();
         if fetches.is_empty() {
@@ -224,7 +207,7 @@ impl FermionScan {
         // What takes as long as to read the rows is no help.
         let plan = StripePlan::new(&self.meta, &self.wanted, stripe, &ranges)?;
         if lookup.bytes() > plan.bytes() / 2 {
-            return self.fetch_planned(plan, stripe, ranges);
+            return self.planned(plan, stripe, ranges);
         }
         self.state = State::FetchFilters { lookup, stripe, ranges };
         Ok(Step::Fetch(fetches))
@@ -235,109 +218,89 @@ impl FermionScan {
         self.lookup_patience.learn(may_match);
         if may_match {
             self.lookups.kept += 1;
-            self.fetch_pages(stripe, ranges)
+            self.plan(stripe, ranges)
         } else {
             self.lookups.skipped += 1;
             self.next_stripe()
         }
     }
 
-    fn fetch_pages(&mut self, stripe: usize, ranges: Vec<Range<usize>>) -> Result<Step> {
+    fn plan(&mut self, stripe: usize, ranges: Vec<Range<usize>>) -> Result<Step> {
         let plan = StripePlan::new(&self.meta, &self.wanted, stripe, &ranges)?;
-        self.fetch_planned(plan, stripe, ranges)
+        self.planned(plan, stripe, ranges)
     }
 
-    fn fetch_planned(&mut self, plan: StripePlan, stripe: usize, ranges: Vec<Range<usize>>) -> Result<Step> {
+    fn planned(&mut self, plan: StripePlan, stripe: usize, ranges: Vec<Range<usize>>) -> Result<Step> {
         let selecting = plan.to_select(&self.request).filter(|_| self.patience.asks());
-        self.place(Planned { plan, selecting, stripe, ranges })
+        self.place(Planned { plan, selecting, stripe, ranges, fetched: Fetched::default() })
     }
 
-    /// Fetches a stripe, or adds it to those that are fetched together.
-    fn place(&mut self, mut planned: Planned) -> Result<Step> {
-        let ahead = self.request.ahead_bytes;
-        let group_bytes: u64 = self.group.iter().map(|planned| planned.plan.bytes()).sum();
-        let is_too_much = ahead == 0 || planned.selecting.is_some() || group_bytes.saturating_add(planned.plan.bytes()) > ahead;
-        if !self.group.is_empty() && is_too_much {
-            self.held = Some(planned);
-            return self.fetch_group();
+    /// Adds a stripe to those that are fetched together, if there is room, and goes on.
+    fn place(&mut self, planned: Planned) -> Result<Step> {
+        match self.groups.place(planned, self.request.ahead_bytes) {
+            Placed::More => self.next_stripe(),
+            Placed::Full => self.fetch_group(),
         }
-        let Some(selecting) = planned.selecting.take() else {
-            self.group.push(planned);
-            // Of a stripe that is a group by itself there is no more to plan.
-            return if is_too_much || self.group.len() == GROUP_STRIPES { self.fetch_group() } else { self.next_stripe() };
-        };
-        let Planned { stripe, ranges, .. } = planned;
-        let fetches = selecting.fetches();
-        if fetches.is_empty() {
-            return self.select(selecting, stripe, ranges, Vec::new());
-        }
-        self.state = State::FetchSelecting { plan: selecting, stripe, ranges };
-        Ok(Step::Fetch(fetches))
     }
 
-    /// Fetches the stripes that have been planned.
+    /// Fetches the stripes that have been planned, or their columns to select by.
     fn fetch_group(&mut self) -> Result<Step> {
-        let group = std::mem::take(&mut self.group);
-        let fetches: Vec<Fetch> = group.iter().flat_map(|planned| planned.plan.fetches()).collect();
-        if fetches.is_empty() {
-            return self.load_group(group, Vec::new());
+        let group = std::mem::take(&mut self.groups.planned);
+        if !group.iter().any(Planned::is_selecting) {
+            return self.fetch_pages(group);
         }
-        self.state = State::FetchGroup(group);
+        let fetches = fetches(&group);
+        if fetches.is_empty() {
+            return self.select(group, Vec::new());
+        }
+        self.state = State::FetchSelecting(group);
         Ok(Step::Fetch(fetches))
     }
 
-    fn load_group(&mut self, group: Vec<Planned>, bytes: Vec<Bytes>) -> Result<Step> {
-        let wanted: usize = group.iter().map(|planned| planned.plan.requests.len()).sum();
-        if bytes.len() != wanted {
-            return Err(Error::invalid_argument(format!("{wanted} pieces were asked for, not {}", bytes.len())));
-        }
-        let mut bytes = bytes.into_iter();
-        for mut planned in group {
-            let requests = std::mem::take(&mut planned.plan.requests);
-            let of_stripe = bytes.by_ref().take(requests.len()).collect();
-            self.loaded.push_back((planned, Fetched::new(requests, of_stripe)?));
-        }
-        self.next_stripe()
+    fn select(&mut self, group: Vec<Planned>, bytes: Vec<Bytes>) -> Result<Step> {
+        self.groups.asked = fetched(group, bytes)?;
+        self.ask_rows()
     }
 
-    fn decode_loaded(&mut self, planned: Planned, fetched: &Fetched) -> Result<Step> {
-        let morsel = self.morsel(planned.plan, &planned.ranges, fetched)?;
-        self.state = State::NextStripe;
-        Ok(Step::Decode(Box::new(morsel)))
-    }
-
-    fn select(&mut self, mut plan: StripePlan, stripe: usize, ranges: Vec<Range<usize>>, bytes: Vec<Bytes>) -> Result<Step> {
-        let fetched = Fetched::new(std::mem::take(&mut plan.requests), bytes)?;
-        let morsel = self.morsel(plan, &ranges, &fetched)?;
-        self.state = State::SelectRows { fetched, stripe, ranges };
+    /// Asks which rows are wanted of the next stripe of a group; after the last, goes on with what is left of them.
+    fn ask_rows(&mut self) -> Result<Step> {
+        let Some(mut planned) = self.groups.asked.pop_front() else { return self.next_stripe() };
+        let Some(selecting) = planned.selecting.take() else { return Err(Error::invalid_argument("there is nothing to select by")) };
+        let morsel = self.morsel(selecting, &planned.ranges, &planned.fetched)?;
+        self.state = State::SelectRows(planned);
         Ok(Step::Select(Box::new(morsel)))
     }
 
-    fn fetch_selected(&mut self, fetched: Fetched, stripe: usize, ranges: &Ranges, rows: Option<Rows>) -> Result<Step> {
-        self.patience.learn_wanted(rows.as_ref().map(Rows::len), ranges.iter().map(ExactSizeIterator::len).sum());
-        let selected = match rows {
-            None => ranges.to_vec(),
-            Some(rows) => rows.within(ranges).ok_or_else(|| Error::invalid_argument("rows were selected that are not there"))?,
-        };
-        if selected.is_empty() {
-            return self.next_stripe();
+    fn selected(&mut self, mut planned: Planned, rows: Option<Rows>) -> Result<Step> {
+        let asked = planned.ranges.iter().map(ExactSizeIterator::len).sum();
+        self.patience.learn_wanted(rows.as_ref().map(Rows::len), asked);
+        if let Some(rows) = rows {
+            planned.ranges = rows.within(&planned.ranges).ok_or_else(|| Error::invalid_argument("rows were selected that are not there"))?;
         }
-        let plan = StripePlan::new(&self.meta, &self.wanted, stripe, &selected)?;
-        self.fetch(plan.after(&fetched), selected, fetched)
+        if !planned.ranges.is_empty() {
+            let plan = StripePlan::new(&self.meta, &self.wanted, planned.stripe, &planned.ranges)?;
+            planned.plan = plan.after(&planned.fetched);
+            self.groups.selected.push_back(planned);
+        }
+        self.ask_rows()
     }
 
-    fn fetch(&mut self, plan: StripePlan, ranges: Vec<Range<usize>>, before: Fetched) -> Result<Step> {
-        let fetches = plan.fetches();
+    fn fetch_pages(&mut self, group: Vec<Planned>) -> Result<Step> {
+        let fetches = fetches(&group);
         if fetches.is_empty() {
-            return self.decode(plan, ranges, before, Vec::new());
+            return self.load(group, Vec::new());
         }
-        self.state = State::FetchPages { plan, ranges, before };
+        self.state = State::FetchPages(group);
         Ok(Step::Fetch(fetches))
     }
 
-    fn decode(&mut self, mut plan: StripePlan, ranges: Vec<Range<usize>>, before: Fetched, bytes: Vec<Bytes>) -> Result<Step> {
-        let fetched = Fetched::new(std::mem::take(&mut plan.requests), bytes)?.after(before);
-        let morsel = self.morsel(plan, &ranges, &fetched)?;
+    fn load(&mut self, group: Vec<Planned>, bytes: Vec<Bytes>) -> Result<Step> {
+        self.groups.loaded = fetched(group, bytes)?;
+        self.next_stripe()
+    }
+
+    fn decode(&mut self, planned: Planned) -> Result<Step> {
+        let morsel = self.morsel(planned.plan, &planned.ranges, &planned.fetched)?;
         self.state = State::NextStripe;
         Ok(Step::Decode(Box::new(morsel)))
     }
