@@ -4,7 +4,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::error::{DataFusionError, Result};
 
 use super::format::{FactoryOf, FormatOf};
-use super::kind::{Reading, TableFormat, Writing};
+use super::kind::{Reading, Requests, TableFormat, Writing};
 use super::options::{OptionEntry, OptionsOf, entry, parse};
 use super::sink::SinkOf;
 use super::table::TableOf;
@@ -43,13 +43,22 @@ impl TableFormat for Alkaid {
     }
 
     fn reading(options: &AlkaidReadOptions) -> Reading {
-        let AlkaidReadOptions { metadata_size_hint, force_view_types, coalesce_gap, memory_map, pruning, pushdown_filters, max_in_list_size } =
-            *options;
+        let AlkaidReadOptions {
+            metadata_size_hint,
+            force_view_types,
+            coalesce_gap,
+            request_bytes,
+            requests_in_flight,
+            memory_map,
+            pruning,
+            pushdown_filters,
+            max_in_list_size,
+        } = *options;
         Reading {
             metadata_size_hint,
             eager_load_threshold: 0,
             force_view_types,
-            coalesce_gap,
+            requests: Requests { gap: coalesce_gap, bytes_max: request_bytes, in_flight: requests_in_flight },
             // Its scan has a limit of its own.
             ahead_bytes: 0,
             memory_map,
@@ -79,6 +88,10 @@ pub struct AlkaidReadOptions {
     pub force_view_types: bool,
     /// Ranges of a file with at most this many bytes between them are fetched as one.
     pub coalesce_gap: u64,
+    /// What is fetched as one has at most so many bytes, unless one range by itself has more.
+    pub request_bytes: u64,
+    /// Requests that are under way at once, of each partition of a scan; at least one. Files of this machine are read without.
+    pub requests_in_flight: usize,
     /// Map the data of files of this machine instead of reading it. The files must not change as long as a query runs or batches of its result are held:
     /// what has been cut off ends the process.
     pub memory_map: bool,
@@ -119,6 +132,8 @@ impl Default for AlkaidReadOptions {
             metadata_size_hint: OpenOptions::default().prefetch,
             force_view_types: false,
             coalesce_gap: 64 << 10,
+            request_bytes: 8 << 20,
+            requests_in_flight: 32,
             memory_map: false,
             pruning: true,
             pushdown_filters: true,
@@ -170,7 +185,7 @@ macro_rules! choice {
     };
 }
 
-static ENTRIES: [OptionEntry<Alkaid>; 16] = [
+static ENTRIES: [OptionEntry<Alkaid>; 18] = [
     entry!(Alkaid, "alignment", write.alignment, "(writing) Buffers begin at multiples of this: 8 or 64"),
     entry!(Alkaid, "batch_bytes", write.batch_bytes, "(writing) Bytes of rows from which on a record batch is written"),
     entry!(Alkaid, "batch_rows", write.batch_rows, "(writing) Rows of a record batch"),
@@ -194,6 +209,13 @@ static ENTRIES: [OptionEntry<Alkaid>; 16] = [
         read.pushdown_filters,
         "(reading) Evaluate filters while reading, and decode other columns only where rows are left"
     ),
+    entry!(
+        Alkaid,
+        "request_bytes",
+        read.request_bytes,
+        "(reading) What is fetched as one has at most so many bytes, unless one range by itself has more"
+    ),
+    entry!(Alkaid, "requests_in_flight", read.requests_in_flight, "(reading) Requests to a store that are under way at once, of each partition"),
     entry!(Alkaid, "statistics", write.statistics, "(writing) Write statistics of record batches"),
     entry!(Alkaid, "threads", write.threads, "(writing) Threads that compress the buffers of a file; 0 is datafusion.execution.target_partitions"),
     entry!(Alkaid, "zstd_level", write.zstd_level, "(writing) Level of ZSTD"),

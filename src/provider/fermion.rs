@@ -3,7 +3,7 @@
 use arrow::datatypes::SchemaRef;
 
 use super::format::{FactoryOf, FormatOf};
-use super::kind::{Reading, TableFormat, Writing};
+use super::kind::{Reading, Requests, TableFormat, Writing};
 use super::options::{OptionEntry, OptionsOf, entry, parse};
 use super::sink::SinkOf;
 use super::table::TableOf;
@@ -56,6 +56,8 @@ impl TableFormat for Fermion {
             eager_load_threshold,
             force_view_types,
             coalesce_gap,
+            request_bytes,
+            requests_in_flight,
             ahead_bytes,
             memory_map,
             pruning,
@@ -67,7 +69,7 @@ impl TableFormat for Fermion {
             metadata_size_hint,
             eager_load_threshold,
             force_view_types,
-            coalesce_gap,
+            requests: Requests { gap: coalesce_gap, bytes_max: request_bytes, in_flight: requests_in_flight },
             ahead_bytes,
             memory_map,
             pruning,
@@ -117,6 +119,10 @@ pub struct FermionReadOptions {
     pub force_view_types: bool,
     /// Ranges of a file with at most this many bytes between them are fetched as one.
     pub coalesce_gap: u64,
+    /// What is fetched as one has at most so many bytes, unless one range by itself has more.
+    pub request_bytes: u64,
+    /// Requests that are under way at once, of each partition of a scan; at least one. Files of this machine are read without.
+    pub requests_in_flight: usize,
     /// Stripes of a file that is not of this machine are fetched together, up to so many bytes for each partition of a scan.
     pub ahead_bytes: u64,
     /// Map the data of files of this machine instead of reading it. The files must not change as long as a query runs or batches of its result are held:
@@ -172,6 +178,8 @@ impl Default for FermionReadOptions {
             eager_load_threshold: 8 << 20,
             force_view_types: true,
             coalesce_gap: 64 << 10,
+            request_bytes: 8 << 20,
+            requests_in_flight: 32,
             ahead_bytes: 16 << 20,
             memory_map: false,
             pruning: true,
@@ -240,7 +248,7 @@ impl FermionWriteOptions {
     }
 }
 
-static ENTRIES: [OptionEntry<Fermion>; 24] = [
+static ENTRIES: [OptionEntry<Fermion>; 26] = [
     entry!(
         Fermion,
         "ahead_bytes",
@@ -306,6 +314,13 @@ static ENTRIES: [OptionEntry<Fermion>; 24] = [
         read.pushdown_filters,
         "(reading) Evaluate filters while decoding, and decode other columns only where rows are left"
     ),
+    entry!(
+        Fermion,
+        "request_bytes",
+        read.request_bytes,
+        "(reading) What is fetched as one has at most so many bytes, unless one range by itself has more"
+    ),
+    entry!(Fermion, "requests_in_flight", read.requests_in_flight, "(reading) Requests to a store that are under way at once, of each partition"),
     entry!(Fermion, "statistics", write.statistics, "(writing) Write statistics of pages and stripes"),
     entry!(Fermion, "stripe_bytes", write.stripe_bytes, "(writing) Encoded bytes of a stripe, about"),
     entry!(Fermion, "stripe_rows", write.stripe_rows, "(writing) Rows of a stripe, at most"),

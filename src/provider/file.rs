@@ -23,7 +23,7 @@ use object_store::ObjectStore;
 use super::adapt::{adapt, constants};
 use super::cache::{self, OpenFile};
 use super::filter::{Filtering, RowFilter, ScanColumns};
-use super::io::{ObjectReader, byte_range};
+use super::io::{Counting, ObjectReader, byte_range};
 use super::kind::{Kind, Reading};
 use super::lift::{Lifted, lifted};
 use super::metrics::FileMetrics;
@@ -63,6 +63,18 @@ pub(super) struct ScanContext {
     pub(super) metrics: ExecutionPlanMetricsSet,
 }
 
+impl ScanContext {
+    /// How many bytes are fetched ahead, and how many of other columns are worth a round of their own to the columns to select by. If the scan is not `is_steady`, who knows
+    /// what will be wanted when the next stripe's turn comes?
+    fn rounds(&self, is_steady: bool) -> (u64, u64) {
+        match (self.is_local, if is_steady { self.reading.ahead_bytes } else { 0 }) {
+            (true, _) => (0, SELECT_BYTES_LOCAL),
+            (false, 0) => (0, SELECT_BYTES),
+            (false, ahead) => (ahead, SELECT_BYTES_TOGETHER),
+        }
+    }
+}
+
 /// A file, before it is opened.
 pub(super) struct PreparedFile {
     context: Arc<ScanContext>,
@@ -95,11 +107,11 @@ impl PreparedFile {
         let pruned_by = predicate.clone().filter(|_| context.reading.pruning);
         let pruner = pruned_by.and_then(|predicate| FilePruner::try_new(predicate, context.table.file_schema(), &file, errors.clone()));
         let range = file.range.as_ref().map(byte_range);
-        let reader = ObjectReader::new(Arc::clone(&context.store), Arc::new(file.object_meta), context.reading.coalesce_gap)
+        let reader = ObjectReader::new(Arc::clone(&context.store), Arc::new(file.object_meta), context.reading.requests)
             .caching(context.caches.clone())
             .local(context.is_local)
             .mapping(context.reading.memory_map)
-            .counting(metrics.bytes_scanned.clone(), metrics.io_time.clone());
+            .counting(Counting::of(&metrics));
         Ok(Self { context, range, reader, metrics, output, projection, predicate, pruner })
     }
 
@@ -168,13 +180,8 @@ impl PreparedFile {
             None => Vec::new(),
         };
         // As far as the scan knows, nobody stops early, or finds out while it is read what else is not wanted. On this machine a request takes no time to speak of.
-        let is_steady = !context.is_local && context.limit.is_none() && context.sort_order.is_none() && !is_changing;
-        let ahead_bytes = if is_steady { context.reading.ahead_bytes } else { 0 };
-        let select_bytes = match (context.is_local, ahead_bytes) {
-            (true, _) => SELECT_BYTES_LOCAL,
-            (false, 0) => SELECT_BYTES,
-            (false, _) => SELECT_BYTES_TOGETHER,
-        };
+        let is_steady = context.limit.is_none() && context.sort_order.is_none() && !is_changing;
+        let (ahead_bytes, select_bytes) = context.rounds(is_steady);
         let request = ScanRequest {
             prune_columns,
             lookup_columns,

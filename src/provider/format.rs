@@ -117,7 +117,7 @@ impl<F: TableFormat> FormatOf<F> {
         let reading = F::reading(&self.options.read);
         let this_machine = state.runtime_env().object_store(ObjectStoreUrl::local_filesystem());
         let is_local = this_machine.is_ok_and(|this_machine| Arc::ptr_eq(&this_machine, store));
-        let reader = ObjectReader::new(Arc::clone(store), Arc::new(object.clone()), reading.coalesce_gap).caching(Some(caches)).local(is_local);
+        let reader = ObjectReader::new(Arc::clone(store), Arc::new(object.clone()), reading.requests).caching(Some(caches)).local(is_local);
         let (open, _) = cache::open(&reader, Kind::of::<F>(), &reading).await?;
         Ok((reader, open))
     }

@@ -198,7 +198,7 @@ impl InspectTable {
         let mut batches = Vec::with_capacity(files.len());
         for object in files {
             let is_local = self.url.object_store() == ObjectStoreUrl::local_filesystem();
-            let reader = ObjectReader::new(Arc::clone(&store), Arc::new(object), options.coalesce_gap)
+            let reader = ObjectReader::new(Arc::clone(&store), Arc::new(object), Fermion::reading(&options).requests)
                 .caching(Some(Arc::clone(&state.runtime_env().cache_manager)))
                 .local(is_local);
             let mut rows = Rows::new(self.subject, &reader.object().location);

@@ -16,15 +16,12 @@ use object_store::{GetOptions, GetResult, GetResultPayload, ObjectMeta, ObjectSt
 
 use super::cache::forget_listing;
 use super::error::in_file;
+use super::kind::Requests;
 #[cfg(unix)]
 use super::local::{LocalFile, Reads, map_ranges};
+use super::metrics::FileMetrics;
 use crate::format::Error;
 use crate::format::scan::{Fetch, Load, Loading, Section};
-
-/// Ranges are not merged beyond this, so that a store can fetch parts of a wide read side by side.
-const MERGED_MAX: u64 = 8 << 20;
-/// Ranges that are asked for at once.
-const PARALLEL: usize = 10;
 
 /// One object, to be read in ranges.
 #[derive(Debug, Clone)]
@@ -32,30 +29,48 @@ pub(super) struct ObjectReader {
     store: Arc<dyn ObjectStore>,
     object: Arc<ObjectMeta>,
     caches: Option<Arc<CacheManager>>,
-    gap: u64,
+    requests: Requests,
     is_local: bool,
     memory_map: bool,
     /// The file, once it has been opened, if it is one of this machine.
     #[cfg(unix)]
     file: Arc<OnceLock<Arc<LocalFile>>>,
+    counting: Counting,
+}
+
+/// What is counted of reading.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Counting {
     bytes_scanned: Count,
+    requests: Count,
+    rounds: Count,
     io_time: Time,
 }
 
+impl Counting {
+    pub(super) fn of(metrics: &FileMetrics) -> Self {
+        Self {
+            bytes_scanned: metrics.bytes_scanned.clone(),
+            requests: metrics.requests.clone(),
+            rounds: metrics.request_rounds.clone(),
+            io_time: metrics.io_time.clone(),
+        }
+    }
+}
+
 impl ObjectReader {
-    /// Reads `object`; ranges with at most `gap` bytes between them are fetched as one.
-    pub(super) fn new(store: Arc<dyn ObjectStore>, object: Arc<ObjectMeta>, gap: u64) -> Self {
+    /// Reads `object`.
+    pub(super) fn new(store: Arc<dyn ObjectStore>, object: Arc<ObjectMeta>, requests: Requests) -> Self {
         Self {
             store,
             object,
             caches: None,
-            gap,
+            requests,
             is_local: false,
             memory_map: false,
             #[cfg(unix)]
             file: Arc::default(),
-            bytes_scanned: Count::new(),
-            io_time: Time::new(),
+            counting: Counting::default(),
         }
     }
 
@@ -78,9 +93,8 @@ impl ObjectReader {
         Self { memory_map, ..self }
     }
 
-    /// Counts bytes and time here.
-    pub(super) fn counting(self, bytes_scanned: Count, io_time: Time) -> Self {
-        Self { bytes_scanned, io_time, ..self }
+    pub(super) fn counting(self, counting: Counting) -> Self {
+        Self { counting, ..self }
     }
 
     pub(super) fn object(&self) -> &ObjectMeta {
@@ -110,17 +124,19 @@ impl ObjectReader {
 
     /// The bytes of all fetches, in their order.
     pub(super) async fn fetch(&self, fetches: &[Fetch]) -> Result<Vec<Bytes>> {
-        let merged = merge(fetches, self.gap);
+        let merged = merge(fetches, &self.requests);
         let bytes = {
-            let _timer = self.io_time.timer();
+            let _timer = self.counting.io_time.timer();
             if self.is_local {
                 self.read_file(&merged, self.memory_map && fetches.iter().all(is_data)).await?
             } else {
                 let reads: Vec<_> = merged.iter().map(|range| self.read(range.clone())).collect();
-                stream::iter(reads).buffered(PARALLEL).try_collect::<Vec<_>>().await?
+                stream::iter(reads).buffered(self.requests.in_flight.max(1)).try_collect::<Vec<_>>().await?
             }
         };
-        self.bytes_scanned.add(bytes.iter().map(Bytes::len).sum());
+        self.counting.bytes_scanned.add(bytes.iter().map(Bytes::len).sum());
+        self.counting.requests.add(merged.len());
+        self.counting.rounds.add(usize::from(!merged.is_empty()));
         fetches.iter().map(|fetch| cut(&merged, &bytes, &fetch.range).ok_or_else(|| self.short(fetch))).collect()
     }
 
@@ -241,15 +257,17 @@ pub(super) fn entity_tag(meta: &ObjectMeta) -> Option<&str> {
     meta.e_tag.as_deref().map(|tag| tag.trim_start_matches("W/").trim_matches('"'))
 }
 
-/// Ascending ranges that cover all of the fetches, joined over gaps of up to `gap` bytes.
-fn merge(fetches: &[Fetch], gap: u64) -> Vec<Range<u64>> {
+/// Ascending ranges that cover all of the fetches, joined over small gaps, as far as they do not grow too much: a store sends parts of a wide read side by side.
+fn merge(fetches: &[Fetch], requests: &Requests) -> Vec<Range<u64>> {
     let mut ranges: Vec<_> = fetches.iter().map(|fetch| fetch.range.clone()).collect();
     ranges.sort_unstable_by_key(|range| (range.start, range.end));
     let mut merged: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
     for range in ranges {
         match merged.last_mut() {
             Some(last) if range.end <= last.end => {}
-            Some(last) if range.start <= last.end.saturating_add(gap) && range.end - last.start <= MERGED_MAX => last.end = range.end,
+            Some(last) if range.start <= last.end.saturating_add(requests.gap) && range.end - last.start <= requests.bytes_max => {
+                last.end = range.end
+            }
             _ => merged.push(range),
         }
     }
@@ -283,12 +301,19 @@ mod tests {
         ranges.iter().map(|range| Fetch { range: range.clone(), section: Section::Data }).collect()
     }
 
+    fn requests(gap: u64) -> Requests {
+        Requests { gap, bytes_max: 8 << 20, in_flight: 10 }
+    }
+
     #[test]
     fn ranges_join_over_a_gap_and_not_over_a_wider_one() {
-        assert_eq!(merge(&fetches(&[20..30, 0..10]), 10), vec![0..30; 1]);
-        assert_eq!(merge(&fetches(&[20..30, 0..10]), 9), [0..10, 20..30]);
-        assert_eq!(merge(&fetches(&[0..10, 2..4, 10..12]), 0), vec![0..12; 1]);
-        assert!(merge(&[], 0).is_empty());
+        assert_eq!(merge(&fetches(&[20..30, 0..10]), &requests(10)), vec![0..30; 1]);
+        assert_eq!(merge(&fetches(&[20..30, 0..10]), &requests(9)), [0..10, 20..30]);
+        assert_eq!(merge(&fetches(&[0..10, 2..4, 10..12]), &requests(0)), vec![0..12; 1]);
+        assert!(merge(&[], &requests(0)).is_empty());
+        // No further than it may, but what is asked for as one stays one.
+        let small = Requests { bytes_max: 20, ..requests(10) };
+        assert_eq!(merge(&fetches(&[0..10, 12..20, 25..60, 60..61]), &small), [0..20, 25..60, 60..61]);
     }
 
     #[tokio::test]
@@ -299,7 +324,7 @@ mod tests {
         let object = Arc::new(store.head(&path).await.unwrap());
         let asked = fetches(&[50..53, 4..6, 4..5, 90..100, 7..9]);
         for gap in [0, 1, 50, u64::MAX] {
-            let bytes = ObjectReader::new(Arc::clone(&store), Arc::clone(&object), gap).fetch(&asked).await.unwrap();
+            let bytes = ObjectReader::new(Arc::clone(&store), Arc::clone(&object), requests(gap)).fetch(&asked).await.unwrap();
             let expected: Vec<Vec<u8>> = vec![vec![50, 51, 52], vec![4, 5], vec![4], (90..100).collect(), vec![7, 8]];
             assert_eq!(bytes, expected, "gap {gap}");
         }

@@ -57,7 +57,7 @@ pub struct Reading {
     pub(super) metadata_size_hint: u64,
     pub(super) eager_load_threshold: u64,
     pub(super) force_view_types: bool,
-    pub(super) coalesce_gap: u64,
+    pub(super) requests: Requests,
     /// Stripes that are fetched together, of stores that are not this machine.
     pub(super) ahead_bytes: u64,
     pub(super) memory_map: bool,
@@ -65,6 +65,17 @@ pub struct Reading {
     pub(super) bloom_filters: bool,
     pub(super) pushdown_filters: bool,
     pub(super) max_in_list_size: usize,
+}
+
+/// How ranges of a file are asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Requests {
+    /// Ranges with at most so many bytes between them are fetched as one.
+    pub(super) gap: u64,
+    /// What is fetched as one has at most so many bytes, unless a range by itself has more.
+    pub(super) bytes_max: u64,
+    /// So many are under way at once, for each partition of a scan.
+    pub(super) in_flight: usize,
 }
 
 /// What is known of a file that is about to be written, beside its options.

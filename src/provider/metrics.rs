@@ -15,6 +15,10 @@ pub const STRIPES_PRUNED_BLOOM_FILTER: &str = "stripes_pruned_bloom_filter";
 pub const PAGES_PRUNED: &str = "pages_pruned_statistics";
 /// Bytes fetched, gaps between merged ranges included.
 pub const BYTES_SCANNED: &str = "bytes_scanned";
+/// Ranges that were asked for, merged ones counted once.
+pub const REQUESTS: &str = "requests";
+/// Times that ranges were asked for, however many at once: over a network each takes at least the time that an answer takes.
+pub const REQUEST_ROUNDS: &str = "request_rounds";
 /// Columns whose metadata was fetched.
 pub const COLUMN_METADATA_LOADED: &str = "column_metadata_loaded";
 /// Time to open files.
@@ -44,6 +48,8 @@ pub(super) struct FileMetrics {
     pub(super) bloom_filters: BloomFilterMetrics,
     pub(super) pages_pruned: PruningMetrics,
     pub(super) bytes_scanned: Count,
+    pub(super) requests: Count,
+    pub(super) request_rounds: Count,
     pub(super) column_metadata_loaded: Count,
     pub(super) metadata_load_time: Time,
     pub(super) statistics_eval_time: Time,
@@ -87,6 +93,8 @@ impl FileMetrics {
             bloom_filters: BloomFilterMetrics { metrics: metrics.clone(), partition, file: file.into(), made: Arc::default() },
             pages_pruned: summary.clone().pruning_metrics(PAGES_PRUNED, partition),
             bytes_scanned: summary.clone().with_category(MetricCategory::Bytes).counter(BYTES_SCANNED, partition),
+            requests: dev.clone().counter(REQUESTS, partition),
+            request_rounds: dev.clone().counter(REQUEST_ROUNDS, partition),
             column_metadata_loaded: summary.clone().counter(COLUMN_METADATA_LOADED, partition),
             metadata_load_time: summary.subset_time(METADATA_LOAD_TIME, partition),
             statistics_eval_time: dev.clone().subset_time(STATISTICS_EVAL_TIME, partition),

@@ -27,7 +27,7 @@ use datafusion_datasource::morsel::Morselizer;
 use object_store::ObjectStore;
 
 use super::file::ScanContext;
-use super::kind::{Kind, Reading};
+use super::kind::{Kind, Reading, Requests};
 use super::lift::lifted;
 use super::morsel::FileMorselizer;
 use super::prune::pruning_predicate;
@@ -183,7 +183,14 @@ impl FileSource for FormatSource {
 
     fn fmt_extra(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
         match format {
-            DisplayFormatType::Default | DisplayFormatType::Verbose => self.fmt_line(f),
+            DisplayFormatType::Default => self.fmt_line(f),
+            DisplayFormatType::Verbose => {
+                self.fmt_line(f)?;
+                let Reading { requests, ahead_bytes, metadata_size_hint, eager_load_threshold, memory_map, .. } = &self.reading;
+                let Requests { gap, bytes_max, in_flight } = requests;
+                write!(f, ", io=[metadata_size_hint={metadata_size_hint}, eager_load_threshold={eager_load_threshold}, coalesce_gap={gap}, ")?;
+                write!(f, "request_bytes={bytes_max}, requests_in_flight={in_flight}, ahead_bytes={ahead_bytes}, memory_map={memory_map}]")
+            }
             DisplayFormatType::TreeRender => match &self.predicate {
                 Some(predicate) => writeln!(f, "predicate={}", fmt_sql(predicate.as_ref())),
                 None => Ok(()),

@@ -1,0 +1,135 @@
+"""Tables in a store that speaks S3: written, read, inserted into and replaced by the command line, with the rows of the same table as Parquet on this machine.
+
+    tests/s3/run
+"""
+
+import logging
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import boto3
+from moto.server import ThreadedMotoServer
+
+ROWS = 400_000
+SOURCE = f"""
+SELECT value AS id, value % 1000 AS key, concat('customer ', value * 7919 % 50000) AS name, value * 2654435761 % 4294967296 AS noise,
+       CASE WHEN value % 11 = 0 THEN NULL ELSE value / 8.0 END AS price, named_struct('x', value % 10, 'y', concat('y', value % 100)) AS pair, [value % 3, value % 5] AS list
+FROM generate_series(1, {ROWS})
+"""
+
+# What is asked of every table `t`.
+QUERIES = [
+    "SELECT count(*), sum(id), min(name), max(noise), count(price) FROM t",
+    "SELECT sum(key) FROM t",
+    "SELECT * FROM t WHERE id = 123456",
+    "SELECT id, name, noise FROM t WHERE noise < 100000 ORDER BY id",
+    "SELECT key, count(*), sum(price) FROM t WHERE key < 5 GROUP BY key ORDER BY key",
+    "SELECT id, pair['x'], list FROM t WHERE pair['y'] = 'y42' AND key = 742 ORDER BY id LIMIT 20",
+    "SELECT name, noise FROM t ORDER BY noise DESC LIMIT 7",
+    "SELECT count(*) FROM t a JOIN t b ON a.id = b.noise WHERE b.key = 3",
+    "SELECT sum(array_length(list)) FROM t WHERE id BETWEEN 199990 AND 200010",
+]
+
+# How a table is stored, and its options: stripes of 50,000 rows, and files that are sent in several parts.
+STORED = {
+    "fermion": "STORED AS FERMION OPTIONS ('fermion.stripe_rows' '50000', 'fermion.page_rows' '5000', 'fermion.bloom_filter_columns' 'id')",
+    "alkaid": "STORED AS ALKAID OPTIONS ('alkaid.batch_rows' '20000')",
+    "arrows": "STORED AS ARROWS OPTIONS ('alkaid.batch_rows' '20000')",
+}
+# How it is read: as ever, a request at a time, everything by itself, and with metadata that does not come with the end of the file.
+READING = {
+    "fermion": [
+        "",
+        "SET fermion.ahead_bytes = 0;",
+        "SET fermion.requests_in_flight = 1; SET fermion.request_bytes = 1000; SET fermion.coalesce_gap = 0;",
+        "SET fermion.metadata_size_hint = 100; SET fermion.eager_load_threshold = 0;",
+        "SET fermion.pushdown_filters = false;",
+    ],
+    "alkaid": ["", "SET alkaid.requests_in_flight = 1; SET alkaid.request_bytes = 1000; SET alkaid.coalesce_gap = 0;"],
+    "arrows": [""],
+}
+
+
+class Shell:
+    """Runs SQL with the command line."""
+
+    def __init__(self, program, endpoint):
+        self.program = program
+        access = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1"}
+        self.environment = {**os.environ, **access, "AWS_ENDPOINT": endpoint, "AWS_ALLOW_HTTP": "true"}
+
+    def attempt(self, sql):
+        command = [self.program, "-q", "--format", "nd-json", "-c", sql]
+        return subprocess.run(command, env=self.environment, capture_output=True, text=True)
+
+    def __call__(self, sql):
+        done = self.attempt(sql)
+        if done.returncode != 0:
+            sys.exit(f"{sql}\nfailed: {done.stderr}")
+        return done.stdout
+
+
+def queries(shell, create, setting=""):
+    """The answers to all queries, by one session."""
+    return shell(f"{setting} {create}; " + "; ".join(QUERIES))
+
+
+def same(what, found, expected):
+    if found != expected or not expected.strip():
+        sys.exit(f"{what}: found\n{found}\nexpected\n{expected}")
+
+
+def check(shell, store, folder):
+    parquet = folder / "t.parquet"
+    shell(f"COPY ({SOURCE}) TO '{parquet}' STORED AS PARQUET")
+    expected = queries(shell, f"CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '{parquet}'")
+    for name, options in STORED.items():
+        place = f"s3://lake/{name}/one.{name}"
+        shell(f"COPY (SELECT * FROM '{parquet}' ORDER BY id) TO '{place}' {options}")
+        for setting in READING[name]:
+            same(f"{name}, {setting}", queries(shell, f"CREATE EXTERNAL TABLE t STORED AS {name} LOCATION '{place}'", setting), expected)
+        # A folder with a level of folders, one file after the other, and rows that come later.
+        parts = f"s3://lake/{name}-parts/"
+        shell(f"COPY (SELECT *, id % 3 AS part FROM '{parquet}' WHERE id <= 300000) TO '{parts}' STORED AS {name} PARTITIONED BY (part)")
+        create = f"CREATE EXTERNAL TABLE t STORED AS {name} PARTITIONED BY (part) LOCATION '{parts}'"
+        shell(f"{create}; INSERT INTO t SELECT *, id % 3 FROM '{parquet}' WHERE id > 300000")
+        same(f"{name} in parts", queries(shell, f"{create.replace('TABLE t', 'TABLE p')}; CREATE VIEW t AS SELECT id, key, name, noise, price, pair, list FROM p"), expected)
+        same("of a part", shell(f"{create}; SELECT count(*) FROM t WHERE part = '1'"), f'{{"count(*)":{len(range(1, ROWS + 1, 3))}}}\n')
+    replaced(shell, store)
+
+
+def replaced(shell, store):
+    """What is put in the place of a file is read as what it is, and what is gone or cut off is an error that says which."""
+    place = "s3://lake/again.fermion"
+    for rows in [10, 1000]:
+        shell(f"COPY (SELECT value FROM generate_series(1, {rows})) TO '{place}' STORED AS FERMION")
+        same("replaced", shell(f"SELECT count(value) AS count, sum(value) AS sum FROM '{place}'"), f'{{"count":{rows},"sum":{rows * (rows + 1) // 2}}}\n')
+    whole = store.get_object(Bucket="lake", Key="again.fermion")["Body"].read()
+    store.put_object(Bucket="lake", Key="cut.fermion", Body=whole[:-1])
+    for name in ["cut", "none"]:
+        failed = shell.attempt(f"SELECT * FROM 's3://lake/{name}.fermion'")
+        if failed.returncode == 0 or f"{name}.fermion" not in failed.stderr:
+            sys.exit(f"{name}: {failed}")
+
+
+def main():
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server.start()
+    host, port = server.get_host_and_port()
+    endpoint = f"http://{host}:{port}"
+    store = boto3.client("s3", endpoint_url=endpoint, aws_access_key_id="test", aws_secret_access_key="test", region_name="us-east-1")
+    store.create_bucket(Bucket="lake")
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            check(Shell(sys.argv[1], endpoint), store, pathlib.Path(folder))
+    finally:
+        server.stop()
+    print(f"{len(STORED)} formats, {len(QUERIES)} queries: the same rows from S3 as from Parquet here")
+
+
+if __name__ == "__main__":
+    main()
