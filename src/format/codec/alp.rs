@@ -118,24 +118,32 @@ impl Scale {
         let exponents = (0..T::POWERS).rev().flat_map(|exponent| (0..=exponent).rev().map(move |factor| (exponent, factor)));
         for (exponent, factor) in exponents {
             let scale = Self { exponent: u8::try_from(exponent).unwrap_or(0), factor: u8::try_from(factor).unwrap_or(0) };
-            let bits = scale.bits::<T>(&tried);
-            if bits < fewest {
+            if let Some(bits) = scale.bits::<T>(&tried, fewest) {
                 (best, fewest) = (Some(scale), bits);
             }
         }
         best
     }
 
-    /// Bits of these values: packed, or patched.
-    fn bits<T: Float>(self, words: &[T::Word]) -> usize {
+    /// Bits of these values, packed or patched, if they are fewer than so many. By most scales most values are patched, which is known after a few of them.
+    fn bits<T: Float>(self, words: &[T::Word], fewest: usize) -> Option<usize> {
+        let patch = 8 * size_of::<T>() + 32;
         let (mut least, mut greatest) = (i64::MAX, i64::MIN);
-        let mut stored = 0;
-        for integer in words.iter().filter_map(|&word| T::integer(word, self)) {
-            (least, greatest) = (least.min(integer), greatest.max(integer));
-            stored += 1;
+        let mut patched = 0;
+        for &word in words {
+            match T::integer(word, self) {
+                Some(integer) => (least, greatest) = (least.min(integer), greatest.max(integer)),
+                None => {
+                    patched += patch;
+                    if patched >= fewest {
+                        return None;
+                    }
+                }
+            }
         }
+        let stored = words.len() - patched / patch;
         let width = if stored == 0 { 0 } else { (u64::BITS - greatest.abs_diff(least).leading_zeros()) as usize };
-        stored * width + (words.len() - stored) * (8 * size_of::<T>() + 32)
+        Some(stored * width + patched).filter(|bits| *bits < fewest)
     }
 }
 
