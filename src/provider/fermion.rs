@@ -153,6 +153,8 @@ pub struct FermionWriteOptions {
     pub buffer_bytes: usize,
     /// What files are meant to be best at.
     pub compression: Compression,
+    /// Stripes begin at a multiple of so many bytes, the size of a store's blocks, where they would otherwise lie in more blocks than they have to; 0 is none.
+    pub stripe_alignment: u64,
     /// Level of ZSTD on top of the encodings where it pays; `None` is never.
     pub zstd_level: Option<i32>,
     /// Names of the columns whose chunks have bloom filters.
@@ -200,6 +202,7 @@ impl Default for FermionWriteOptions {
             stripe_bytes: options.stripe_bytes,
             buffer_bytes: options.buffer_bytes,
             compression: options.compression,
+            stripe_alignment: options.stripe_alignment,
             zstd_level: options.zstd_level,
             bloom_filter_columns: options.bloom_filter_columns,
             bloom_filter_fpp: options.bloom_filter_fpp,
@@ -222,6 +225,7 @@ impl FermionWriteOptions {
             stripe_bytes: self.stripe_bytes,
             buffer_bytes: self.buffer_bytes,
             compression: self.compression,
+            stripe_alignment: self.stripe_alignment,
             zstd_level: self.zstd_level,
             checksums: self.checksums,
             statistics: self.statistics,
@@ -248,7 +252,7 @@ impl FermionWriteOptions {
     }
 }
 
-static ENTRIES: [OptionEntry<Fermion>; 26] = [
+static ENTRIES: [OptionEntry<Fermion>; 27] = [
     entry!(
         Fermion,
         "ahead_bytes",
@@ -322,6 +326,12 @@ static ENTRIES: [OptionEntry<Fermion>; 26] = [
     ),
     entry!(Fermion, "requests_in_flight", read.requests_in_flight, "(reading) Requests to a store that are under way at once, of each partition"),
     entry!(Fermion, "statistics", write.statistics, "(writing) Write statistics of pages and stripes"),
+    entry!(
+        Fermion,
+        "stripe_alignment",
+        write.stripe_alignment,
+        "(writing) Size of a store's blocks, as HDFS has them: zeros go before a stripe that would lie in more of them than it has to; 0 is none"
+    ),
     entry!(Fermion, "stripe_bytes", write.stripe_bytes, "(writing) Encoded bytes of a stripe, about"),
     entry!(Fermion, "stripe_rows", write.stripe_rows, "(writing) Rows of a stripe, at most"),
     entry!(Fermion, "threads", write.threads, "(writing) Threads that encode the columns of a file; 0 is datafusion.execution.target_partitions"),

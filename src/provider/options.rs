@@ -198,7 +198,7 @@ mod tests {
             "Invalid or Unsupported Configuration: there is no option \"page_row\" of fermion; there are: ahead_bytes, batch_column, batch_rows, bloom_filter_columns, bloom_filter_fpp, bloom_filters, buffer_bytes, checksums, coalesce_gap, \
              compression, eager_load_threshold, force_view_types, max_in_list_size, memory_map, metadata_size_hint, page_bytes, page_rows, pruning, pushdown_filters, request_bytes, requests_in_flight, \
              statistics, \
-             stripe_bytes, stripe_rows, threads, zstd_level"
+             stripe_alignment, stripe_bytes, stripe_rows, threads, zstd_level"
         );
         let error = altered(&[("page_rows", "many")]).unwrap_err().to_string();
         assert_eq!(error, "Invalid or Unsupported Configuration: fermion.page_rows cannot be \"many\": invalid digit found in string");

@@ -65,6 +65,7 @@ pub(crate) const SMALL: WriterOptions = WriterOptions {
     page_bytes: 400,
     page_rows: 32,
     stripe_rows: 60,
+    stripe_alignment: 0,
     stripe_bytes: 1 << 20,
     buffer_bytes: 1 << 20,
     ordering: None,

@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 mod ahead;
+mod aligned;
 mod alkaid;
 mod batches;
 mod bloom;

@@ -47,6 +47,11 @@ impl BloomDesc {
         Self { offset: offset.into(), block_count: block_count.into(), reserved: 0.into() }
     }
 
+    /// The same filter, so many bytes further on.
+    pub(super) fn moved(self, by: u64) -> Self {
+        Self { offset: (self.offset.get() + by).into(), ..self }
+    }
+
     /// Refuses a place that is not in the stripe.
     pub(super) fn check(&self, stripe: &Range<u64>) -> Result<()> {
         let (offset, blocks) = (self.offset.get(), self.block_count.get());

@@ -63,6 +63,17 @@ impl CmbBuilder {
         }
     }
 
+    /// Says that all that the last stripe has of the column lies so many bytes further on.
+    pub fn move_last_stripe(&mut self, by: u64) {
+        let first = self.chunks.len().saturating_sub(self.streams.len());
+        for chunk in self.chunks.iter_mut().skip(first) {
+            if let Chunk::Pages(pages) = chunk {
+                pages.offset += by;
+                pages.filter = pages.filter.take().map(|filter| filter.moved(by));
+            }
+        }
+    }
+
     /// Whether the pages of a chunk share a dictionary.
     pub fn has_dictionary(&self) -> bool {
         self.chunks.iter().any(|chunk| matches!(chunk, Chunk::Pages(pages) if !pages.dictionary.is_empty()))

@@ -31,6 +31,8 @@ pub enum PartKind {
     Dictionary,
     /// The bloom filter of a chunk.
     BloomFilter,
+    /// Nothing, so that a stripe fits into the blocks of a file system.
+    Padding,
     /// The metadata of a column.
     ColumnMetadata,
     /// Names and types.
@@ -51,6 +53,7 @@ impl PartKind {
             Self::Page => "page",
             Self::Dictionary => "dictionary",
             Self::BloomFilter => "bloom filter",
+            Self::Padding => "padding",
             Self::ColumnMetadata => "column metadata",
             Self::Schema => "schema",
             Self::ColumnIndex => "column index",
@@ -92,13 +95,23 @@ impl FilePart {
 /// The parts of a file that belong to no column.
 pub fn file_parts(meta: &FileMeta) -> Vec<FilePart> {
     let footer = meta.footer();
-    vec![
-        FilePart::new(PartKind::Header, 0..HEADER_LENGTH),
+    let mut parts = vec![FilePart::new(PartKind::Header, 0..HEADER_LENGTH)];
+    parts.extend(between_stripes(meta).map(|range| FilePart::new(PartKind::Padding, range)));
+    parts.extend([
         FilePart::new(PartKind::Schema, footer.schema_offset..footer.cit_offset),
         FilePart::new(PartKind::ColumnIndex, footer.cit_offset..footer.cit_offset + 8 * u64::from(footer.column_count)),
         FilePart::new(PartKind::StripeDirectory, footer.stripes_offset..footer.stripes_offset + 24 * u64::from(footer.stripe_count)),
         FilePart::new(PartKind::Footer, meta.file_length() - Footer::LENGTH as u64..meta.file_length()),
-    ]
+    ]);
+    parts
+}
+
+/// What lies between stripes, and before the metadata.
+pub(super) fn between_stripes(meta: &FileMeta) -> impl Iterator<Item = Range<u64>> + '_ {
+    let stripes = meta.stripes().iter().filter(|stripe| stripe.length > 0).map(|stripe| stripe.offset..stripe.offset + stripe.length);
+    let mut end = HEADER_LENGTH;
+    let next = stripes.chain(std::iter::once(meta.footer().cmb_offset..meta.footer().cmb_offset));
+    next.map(move |stripe| std::mem::replace(&mut end, stripe.end)..stripe.start).filter(|range| !range.is_empty())
 }
 
 /// Finds the parts of a column, for which all its pages are read.

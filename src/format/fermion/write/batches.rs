@@ -140,6 +140,11 @@ impl BatchWriter {
         Ok(Chunk::Pages(Pages { offset, length, stats, dictionary: Vec::new(), pages, bounds: None, filter: None }))
     }
 
+    /// Moves the stripe that was written last.
+    pub(super) fn move_last_stripe(&mut self, by: u64) {
+        self.metadata.move_last_stripe(by);
+    }
+
     /// The metadata of all batches.
     pub(super) fn cmb(&self, checksums: bool) -> Result<Vec<u8>> {
         self.metadata.finish(checksums)

@@ -136,6 +136,11 @@ impl ColumnWriter {
         Ok(())
     }
 
+    /// Moves the stripe that was written last.
+    pub(super) fn move_last_stripe(&mut self, by: u64) {
+        self.metadata.move_last_stripe(by);
+    }
+
     /// The column's metadata block; empty when every row is null.
     pub(super) fn cmb(&self, checksums: bool) -> Result<Vec<u8>> {
         self.metadata.finish(checksums).map_err(|error| error.in_column(self.field.name()))

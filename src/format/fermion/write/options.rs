@@ -18,6 +18,8 @@ pub struct WriterOptions {
     pub stripe_rows: usize,
     /// Cut a stripe at this many encoded bytes.
     pub stripe_bytes: usize,
+    /// Begin a stripe at a multiple of so many bytes where it would otherwise lie in more blocks of that size than it has to; 0 is none. What is left of the block before is zeros.
+    pub stripe_alignment: u64,
     /// Bytes of rows that may wait to be encoded.
     pub buffer_bytes: usize,
     /// What the file is meant to be best at.
@@ -47,6 +49,7 @@ impl Default for WriterOptions {
             page_rows: 32 << 10,
             stripe_rows: 256 << 10,
             stripe_bytes: 256 << 20,
+            stripe_alignment: 0,
             buffer_bytes: 64 << 20,
             compression: Compression::Balanced,
             zstd_level: Compression::Balanced.zstd_level(),
@@ -64,6 +67,9 @@ impl Default for WriterOptions {
 impl WriterOptions {
     /// A stripe's chunks are at most 4 GiB long: leave room for the page that passes the limit.
     const STRIPE_BYTES_MAX: usize = 1 << 30;
+
+    /// No store has larger blocks.
+    const ALIGNMENT_MAX: u64 = 1 << 32;
 
     /// A page's values are counted up to here (SPEC section 6).
     pub(super) const PAGE_ROWS_MAX: usize = 1 << 20;
@@ -84,6 +90,10 @@ impl WriterOptions {
             if value < least || value > most {
                 return Err(Error::invalid_argument(format!("{name} is {value}; it must be between {least} and {most}")));
             }
+        }
+        if !self.stripe_alignment.is_multiple_of(8) || self.stripe_alignment > Self::ALIGNMENT_MAX {
+            let message = format!("stripe_alignment is {}; it must be a multiple of 8, at most {}", self.stripe_alignment, Self::ALIGNMENT_MAX);
+            return Err(Error::invalid_argument(message));
         }
         if !(1e-6..=0.5).contains(&self.bloom_filter_fpp) {
             let message = format!("bloom_filter_fpp is {}; it must be between 0.000001 and 0.5", self.bloom_filter_fpp);
@@ -142,6 +152,8 @@ mod tests {
             (WriterOptions { page_rows: 0, ..Default::default() }, "page_rows"),
             (WriterOptions { stripe_bytes: usize::MAX, ..Default::default() }, "stripe_bytes"),
             (WriterOptions { threads: 0, ..Default::default() }, "threads"),
+            (WriterOptions { stripe_alignment: 4097, ..Default::default() }, "stripe_alignment"),
+            (WriterOptions { stripe_alignment: 1 << 40, ..Default::default() }, "stripe_alignment"),
             (WriterOptions { zstd_level: Some(23), ..Default::default() }, "zstd_level"),
         ];
         for (options, name) in wrong {

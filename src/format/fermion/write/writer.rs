@@ -228,7 +228,7 @@ impl Writer {
             return Ok(());
         }
         let failed = std::mem::replace(&mut self.failed, true);
-        let offset = self.position;
+        let (mut offset, first) = (self.position, self.out.len());
         let rows = u32::try_from(self.stripe_rows).map_err(|_| Error::invalid_argument("a stripe has too many rows"))?;
         in_parallel(self.columns.iter_mut().collect(), self.options.threads, ColumnWriter::close_stripe)?;
         encode_pages(&mut self.columns, self.options.threads)?;
@@ -240,6 +240,14 @@ impl Writer {
         }
         for column in &mut self.columns {
             column.write_filters(&mut self.position, &mut self.out)?;
+        }
+        let padding = padding(offset, self.position - offset, self.options.stripe_alignment);
+        if padding > 0 {
+            self.columns.iter_mut().for_each(|column| column.move_last_stripe(padding));
+            self.batches.iter_mut().for_each(|batches| batches.move_last_stripe(padding));
+            self.out.splice(first..first, zeros(padding)?);
+            offset += padding;
+            self.position += padding;
         }
         self.stripes.push(Stripe { offset, length: self.position - offset, rows });
         self.stripe_rows = 0;
@@ -265,6 +273,20 @@ impl FileWriter for Writer {
         let (bytes, Summary { rows, bytes: length, .. }) = Self::finish(*self)?;
         Ok((bytes, Written { rows, bytes: length }))
     }
+}
+
+/// Bytes to leave out before a stripe of so many bytes, so that it lies in no more blocks than it has to.
+fn padding(offset: u64, length: u64, block: u64) -> u64 {
+    let Some(into) = offset.checked_rem(block) else { return 0 };
+    let is_better = (into + length).div_ceil(block) > length.div_ceil(block);
+    if is_better { block - into } else { 0 }
+}
+
+/// So many zeros, in pieces that share their memory.
+fn zeros(count: u64) -> Result<Vec<Bytes>> {
+    let count = usize::try_from(count).map_err(|_| Error::invalid_argument("stripe_alignment is more than memory"))?;
+    let piece = Bytes::from(vec![0; count.min(1 << 20)]);
+    Ok((0..count).step_by(1 << 20).map(|start| piece.slice(..piece.len().min(count - start))).collect())
 }
 
 /// Cuts the rows into pages, column by column, and encodes them, page by page: a column that takes longer than all others does not keep them waiting.
