@@ -157,21 +157,6 @@ async fn wide(session: &Session) {
 }
 
 #[tokio::test]
-async fn how_bytes_are_asked_for_is_explained() {
-    let session = Session::new();
-    wide(&session).await;
-    session.sql("set fermion.requests_in_flight = 3").await;
-    session.sql("create external table t stored as fermion location '{}wide.fermion' options (ahead_bytes 5, coalesce_gap 6, request_bytes 7)").await;
-    let expected = "io=[metadata_size_hint=524288, eager_load_threshold=8388608, coalesce_gap=6, request_bytes=7, requests_in_flight=3, ahead_bytes=5, memory_map=false]";
-    let plan = async |explain: &str| {
-        let plan = session.sql(&format!("{explain} select c1 from t where c0 = 5")).await;
-        pretty_format_batches(&plan).unwrap().to_string()
-    };
-    assert!(plan("explain verbose").await.contains(expected));
-    assert!(!plan("explain").await.contains("io=["));
-}
-
-#[tokio::test]
 async fn what_is_copied_out_is_read_back() {
     let session = Session::new();
     let rows = "values (1, 'one', 1.5, true), (2, null, null, false), (null, 'drei', -0.5, null)";

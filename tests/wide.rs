@@ -125,6 +125,10 @@ async fn declared_orders_hold() {
         async move { rows(&session, &format!("EXPLAIN {sql}")).await }
     };
     assert!(plan("SELECT c0, c9 FROM t ORDER BY c0").await.contains("output_ordering=[c0@0 ASC NULLS LAST]"));
+    // Rows come in that order, whether the query names the column or not.
+    assert!(plan("SELECT c9 FROM t").await.contains("projection=[c9]"));
+    let unordered = rows(&fermion, "SELECT c9 FROM t WHERE day = '1'").await;
+    assert_eq!(unordered, rows(&fermion, "SELECT c9 FROM t WHERE day = '1' ORDER BY c0").await);
     assert_eq!(
         rows(&fermion, "SELECT c9 FROM t WHERE c0 BETWEEN 198 AND 201").await,
         rows(&fermion, "SELECT c9 FROM t WHERE c0 BETWEEN 198 AND 201 ORDER BY c0").await

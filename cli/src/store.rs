@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::prelude::SessionContext;
-use futures::FutureExt;
-use futures::stream::BoxStream;
+use futures::stream::{self, BoxStream};
+use futures::{FutureExt, StreamExt};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{
@@ -109,11 +109,16 @@ impl ObjectStore for CountingStore {
         let result = self.inner.get_opts(location, options).await?;
         let length = result.range.end.saturating_sub(result.range.start);
         match &result.payload {
-            _ if head => {}
-            GetResultPayload::File(file, _) if whole => self.follow(file, length),
-            _ => self.count(length),
+            _ if head => Ok(result),
+            GetResultPayload::File(file, _) if whole => {
+                self.follow(file, length);
+                Ok(result)
+            }
+            _ => {
+                self.count(length);
+                without_file(result).await
+            }
         }
-        Ok(result)
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
@@ -136,6 +141,13 @@ impl ObjectStore for CountingStore {
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
         self.inner.copy_opts(from, to, options).await
     }
+}
+
+/// The bytes of a range instead of the file that they are in, of which more could be read that is not counted.
+async fn without_file(result: GetResult) -> Result<GetResult> {
+    let (meta, range, attributes) = (result.meta.clone(), result.range.clone(), result.attributes.clone());
+    let bytes = result.bytes().await?;
+    Ok(GetResult { payload: GetResultPayload::Stream(stream::once(async { Ok(bytes) }).boxed()), meta, range, attributes })
 }
 
 /// An upload that remembers why it failed.

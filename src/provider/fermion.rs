@@ -113,7 +113,8 @@ impl TableFormat for Fermion {
 pub struct FermionReadOptions {
     /// Bytes at the end of a file that are fetched to open it.
     pub metadata_size_hint: u64,
-    /// Metadata up to this size is read as a whole when a file is opened.
+    /// Metadata up to this size is read as a whole when a file is opened, and for a plan. Of a file of this machine, opening reads no more than `metadata_size_hint`: what is used
+    /// is read when it is.
     pub eager_load_threshold: u64,
     /// Read strings and binaries as views: `Utf8View`, `BinaryView`.
     pub force_view_types: bool,
@@ -298,7 +299,7 @@ static ENTRIES: [OptionEntry<Fermion>; 27] = [
         Fermion,
         "eager_load_threshold",
         read.eager_load_threshold,
-        "(reading) Metadata up to this many bytes is read as a whole when a file is opened"
+        "(reading) Metadata up to this many bytes is read as a whole when a file is opened, or on this machine for statistics"
     ),
     entry!(Fermion, "force_view_types", read.force_view_types, "(reading) Read strings and binaries as Utf8View and BinaryView"),
     entry!(Fermion, "max_in_list_size", read.max_in_list_size, "(reading) Longest IN list that is compared with statistics"),

@@ -153,7 +153,8 @@ impl ObjectReader {
         let found = self.get(first.clone()).await?;
         #[cfg(unix)]
         if let GetResultPayload::File(file, _) = found.payload {
-            let file = Arc::new(LocalFile::new(file).map_err(|error| self.unreadable(error))?);
+            let file = LocalFile::new(file, found.meta.size, found.meta.last_modified.into()).map_err(|error| self.unreadable(error))?;
+            let file = Arc::new(file.ok_or_else(|| self.replaced())?);
             return self.read_local(Arc::clone(self.file.get_or_init(|| file)), ranges, map).await;
         }
         let mut bytes = vec![found.bytes().await?];

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::ops::Range;
 #[cfg(target_os = "linux")]
 use std::os::fd::AsRawFd;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use std::{io, mem};
 
 use bytes::Bytes;
@@ -20,21 +20,28 @@ use rustix::io::pread;
 #[derive(Debug)]
 pub(super) struct LocalFile {
     file: File,
-    modified: Option<SystemTime>,
+    modified: SystemTime,
     length: u64,
 }
 
 impl LocalFile {
-    pub(super) fn new(file: File) -> io::Result<Self> {
+    /// A file that was found so long when it was opened, and written to last at this time. Not all who open files say that to less than a second.
+    pub(super) fn new(file: File, length: u64, modified: SystemTime) -> io::Result<Option<Self>> {
         let metadata = file.metadata()?;
-        Ok(Self { modified: metadata.modified().ok(), length: metadata.len(), file })
+        let exactly = metadata.modified()?;
+        let is_same = metadata.len() == length && difference(exactly, modified) < Duration::from_secs(1);
+        Ok(is_same.then_some(Self { modified: exactly, length, file }))
     }
 
     /// Whether nobody has written to it since it was opened.
     pub(super) fn is_unchanged(&self) -> io::Result<bool> {
         let metadata = self.file.metadata()?;
-        Ok(metadata.len() == self.length && metadata.modified().ok() == self.modified)
+        Ok(metadata.len() == self.length && metadata.modified()? == self.modified)
     }
+}
+
+fn difference(one: SystemTime, other: SystemTime) -> Duration {
+    one.duration_since(other).unwrap_or_else(|error| error.duration())
 }
 
 /// Ranges of a file, some of which have been read.
@@ -107,6 +114,10 @@ fn read_in_memory(file: &File, bytes: &mut Vec<u8>, length: usize, offset: u64) 
     // has a reference to. They need not be initialized, since they are only written.
     let read = unsafe { libc::preadv2(file.as_raw_fd(), &raw const into, 1, offset, libc::RWF_NOWAIT) };
     let read = usize::try_from(read).map_err(|_| io::Error::last_os_error())?;
+    if read == 0 && length > 0 {
+        // The end of the file; or, with some kernels (5.9, 5.10), a page that is not in memory.
+        return Err(io::ErrorKind::WouldBlock.into());
+    }
     // SAFETY: the kernel has written that many bytes behind the length, and it wrote no more than `length`, which is within the capacity.
     unsafe { bytes.set_len(bytes.len() + read.min(length)) };
     Ok(read)
@@ -160,13 +171,18 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         let content: Vec<u8> = (0..=250).cycle().take(length).collect();
         file.write_all(&content).unwrap();
-        (LocalFile::new(file).unwrap(), content)
+        (local(file), content)
+    }
+
+    fn local(file: File) -> LocalFile {
+        let metadata = file.metadata().unwrap();
+        LocalFile::new(file, metadata.len(), metadata.modified().unwrap()).unwrap().unwrap()
     }
 
     type Way = fn(&LocalFile, &[Range<u64>]) -> io::Result<Vec<Bytes>>;
 
     /// All ways to read: they are to give the same bytes.
-    const WAYS: [Way; 4] = [
+    const WAYS: [Way; 5] = [
         |file, ranges| Reads::new(ranges.to_vec()).all(file),
         |file, ranges| Reads::new(ranges.to_vec()).in_memory(file).or_else(|rest| rest.all(file)),
         // As if only 1,000 bytes of 5,000 were in memory.
@@ -180,6 +196,13 @@ mod tests {
                 Ok(()) => Ok(reads.bytes),
                 Err(_) => reads.all(file),
             }
+        },
+        // As if nothing were in memory, as some kernels say it.
+        |file, ranges| {
+            let mut reads = Reads::new(ranges.to_vec());
+            let nothing = |_: &File, _: &mut Vec<u8>, _: usize, _: u64| Err(io::ErrorKind::WouldBlock.into());
+            assert_eq!(reads.read(&file.file, nothing).is_ok(), ranges.iter().all(Range::is_empty));
+            reads.all(file)
         },
         map_ranges,
     ];
@@ -228,7 +251,7 @@ mod tests {
     fn what_cannot_be_read_is_an_error() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(&[1; 100]).unwrap();
-        let only_to_write = LocalFile::new(File::options().write(true).open(file.path()).unwrap()).unwrap();
+        let only_to_write = local(File::options().write(true).open(file.path()).unwrap());
         for read in WAYS {
             assert!(read(&only_to_write, std::slice::from_ref(&(0..10))).is_err());
         }
@@ -238,11 +261,15 @@ mod tests {
     fn a_file_that_is_written_to_is_not_what_it_was() {
         let mut written = tempfile::NamedTempFile::new().unwrap();
         written.write_all(&[1; 100]).unwrap();
-        let file = LocalFile::new(written.reopen().unwrap()).unwrap();
+        let file = local(written.reopen().unwrap());
         assert!(file.is_unchanged().unwrap());
         written.as_file().set_modified(SystemTime::UNIX_EPOCH).unwrap();
         assert!(!file.is_unchanged().unwrap());
-        let file = LocalFile::new(written.reopen().unwrap()).unwrap();
+        let found = file.file.metadata().unwrap().modified().unwrap();
+        for (length, modified) in [(101, found), (100, found + Duration::from_secs(1)), (100, SystemTime::now())] {
+            assert!(LocalFile::new(written.reopen().unwrap(), length, modified).unwrap().is_none());
+        }
+        let file = local(written.reopen().unwrap());
         written.write_all(&[1]).unwrap();
         written.as_file().set_modified(SystemTime::UNIX_EPOCH).unwrap();
         assert!(!file.is_unchanged().unwrap());

@@ -93,9 +93,19 @@ impl MorselPlanner for Planner {
 /// meanwhile.
 const MORSELS_AT_ONCE: usize = 64;
 
+/// Stripes that are filtered before others on the same thread, and whoever ends the query, get a turn.
+const SELECTED_AT_ONCE: usize = 4;
+
+/// Goes on when others have had a turn.
+async fn later(file: Box<FileScan>, answer: Answer) -> Result<Box<dyn MorselPlanner>> {
+    tokio::task::yield_now().await;
+    Ok(Box::new(Planner::Scanning(file, answer)))
+}
+
 /// Steps the scan until it has to wait, or has enough for now.
 fn advance(mut file: Box<FileScan>, mut answer: Answer) -> Result<Option<MorselPlan>> {
     let mut morsels: Vec<Box<dyn Morsel>> = Vec::new();
+    let mut selected = 0;
     let end = |morsels: Vec<Box<dyn Morsel>>| (!morsels.is_empty()).then(|| MorselPlan::new().with_morsels(morsels));
     if file.is_done()? {
         return Ok(None);
@@ -108,7 +118,14 @@ fn advance(mut file: Box<FileScan>, mut answer: Answer) -> Result<Option<MorselP
                 Some(pruner) => pruner.values_of(&columns),
                 None => vec![None; columns.len()],
             }),
-            Step::Select(morsel) => Answer::Select(file.select(morsel)?),
+            Step::Select(morsel) => {
+                let answer = Answer::Select(file.select(morsel)?);
+                selected += 1;
+                if selected == SELECTED_AT_ONCE {
+                    return Ok(Some(MorselPlan::new().with_morsels(morsels).with_pending_planner(later(file, answer))));
+                }
+                answer
+            }
             Step::Decode(morsel) => {
                 morsels.push(Box::new(file.morsel(morsel)?));
                 if file.is_done()? {

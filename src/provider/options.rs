@@ -170,10 +170,10 @@ mod tests {
     #[test]
     fn every_option_is_set_by_what_it_shows() {
         set_all::<Fermion>(&[
-            "13", "X", "12", "a,b", "0.1", "false", "10", "false", "1", "small", "2", "false", "3", "true", "4", "5", "6", "false", "false", "false",
-            "7", "8", "9", "none",
+            "13", "X", "12", "a,b", "0.1", "false", "10", "false", "1", "small", "2", "false", "3", "true", "4", "5", "6", "false", "false", "14",
+            "15", "false", "16", "7", "8", "9", "none",
         ]);
-        set_all::<Alkaid>(&["8", "1", "2", "3", "lz4", "arrow", "true", "stream", "4", "true", "5", "false", "false", "false", "6", "7"]);
+        set_all::<Alkaid>(&["8", "1", "2", "3", "lz4", "arrow", "true", "stream", "4", "true", "5", "false", "false", "9", "10", "false", "6", "7"]);
     }
 
     fn altered(entries: &[(&str, &str)]) -> Result<FermionOptions> {

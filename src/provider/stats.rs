@@ -25,7 +25,7 @@ pub(super) async fn statistics(
     bytes_max: u64,
 ) -> Result<Statistics> {
     let fault = |error| reader.fault(error);
-    let columns: Vec<usize> = if open.meta.is_eager() {
+    let columns: Vec<usize> = if open.meta.is_eager() && !positions.are_of_used_columns() {
         (0..open.meta.column_count()).collect()
     } else {
         let file = open.meta.schema().map_err(fault)?;

@@ -14,7 +14,6 @@ use tpchgen::q_and_a::queries;
 use super::data::{self, TABLES};
 use crate::context;
 use crate::error::{Doing, Error, Result};
-use crate::store::CountingStore;
 
 /// Runs after the first, which warms up.
 const RUNS: usize = 3;
@@ -52,7 +51,6 @@ pub(crate) fn needle(order: i64) -> Query {
 /// One format's tables, in a session of their own: no cache is shared between the formats.
 pub(crate) struct Side {
     ctx: SessionContext,
-    store: Arc<CountingStore>,
 }
 
 /// What a query gave and what it cost.
@@ -61,7 +59,7 @@ pub(crate) struct Outcome {
     pub(crate) batches: Vec<RecordBatch>,
     /// The median of the warm runs.
     pub(crate) time: Duration,
-    /// Read from files in the first run.
+    /// Read by its scans in the first run.
     pub(crate) bytes: u64,
     /// Pages skipped by their statistics, of those looked at.
     pub(crate) pages: (usize, usize),
@@ -71,11 +69,10 @@ impl Side {
     /// Opens the tables of `dir`.
     pub(crate) async fn open(dir: &Path, format: &str) -> Result<Self> {
         let ctx = context::session(SessionConfig::new(), Arc::default())?;
-        let store = CountingStore::install(&ctx);
         for table in TABLES {
             ctx.sql(&create_table(dir, format, table, table)).await.doing(|| format!("cannot open {table} as {format}"))?;
         }
-        Ok(Self { ctx, store })
+        Ok(Self { ctx })
     }
 
     /// The key of an order about half way through the table.
@@ -88,9 +85,7 @@ impl Side {
 
     /// Runs a query once for its costs and [`RUNS`] times for its time.
     pub(crate) async fn run(&self, query: &Query) -> Result<Outcome> {
-        self.store.reset();
         let mut outcome = self.run_once(query).await?;
-        outcome.bytes = self.store.bytes_read();
         let mut times = Vec::with_capacity(RUNS);
         for _ in 0..RUNS {
             times.push(self.run_once(query).await?.time);
@@ -105,7 +100,7 @@ impl Side {
         let failed = || format!("{} failed", query.name);
         let plan = self.ctx.sql(&query.sql).await.doing(failed)?.create_physical_plan().await.doing(failed)?;
         let batches = collect(Arc::clone(&plan), self.ctx.task_ctx()).await.doing(failed)?;
-        Ok(Outcome { batches, time: started.elapsed(), bytes: 0, pages: pages(&plan) })
+        Ok(Outcome { batches, time: started.elapsed(), bytes: bytes(&plan), pages: pages(&plan) })
     }
 }
 
@@ -120,6 +115,12 @@ impl Outcome {
 pub(crate) fn create_table(dir: &Path, format: &str, file: &str, table: &str) -> String {
     let place = data::file(dir, format, file).display().to_string().replace('\'', "''");
     format!("CREATE EXTERNAL TABLE {table} STORED AS {} LOCATION '{place}'", format.to_uppercase())
+}
+
+/// Sums what all scans below `plan` have read.
+fn bytes(plan: &Arc<dyn ExecutionPlan>) -> u64 {
+    let here = plan.metrics().and_then(|metrics| metrics.sum_by_name("bytes_scanned")).map_or(0, |bytes| bytes.as_usize() as u64);
+    here + plan.children().into_iter().map(bytes).sum::<u64>()
 }
 
 /// Sums the page pruning of all scans below `plan`: pages skipped, pages looked at.

@@ -50,15 +50,15 @@ pub(crate) fn checked_joined<O: OffsetSizeTrait>(
     values: &Buffer,
     nulls: Option<&NullBuffer>,
 ) -> Option<GenericStringArray<O>> {
-    let (first, last) = (offsets.first()?.as_usize(), offsets.last()?.as_usize());
-    let text = simd_text(values.get(first..last)?)?;
-    let at_characters = text.is_ascii() || offsets.iter().all(|offset| text.is_char_boundary(offset.as_usize() - first));
+    let last = offsets.last()?.as_usize();
+    let text = simd_text(values.get(..last)?)?;
+    let at_characters = text.is_ascii() || offsets.iter().all(|offset| text.is_char_boundary(offset.as_usize()));
     if !at_characters || nulls.is_some_and(|nulls| nulls.len() != offsets.len() - 1) {
         return None;
     }
-    // SAFETY: an `OffsetBuffer` ascends from zero or more, its last lies within the values, the values from the first to the last are UTF-8, each begins and ends at a
-    // character, and there are as many bits of validity as values.
-    Some(unsafe { GenericStringArray::new_unchecked(offsets.clone(), values.clone(), nulls.cloned()) })
+    // SAFETY: an `OffsetBuffer` ascends from zero or more, its last lies within the values, which are cut off there and UTF-8, each begins and ends at a character, and
+    // there are as many bits of validity as values.
+    Some(unsafe { GenericStringArray::new_unchecked(offsets.clone(), values.slice_with_length(0, last), nulls.cloned()) })
 }
 
 fn simd_text(bytes: &[u8]) -> Option<&str> {
@@ -189,6 +189,11 @@ mod tests {
         assert_eq!(checked_joined(&offsets, &bytes, None).unwrap(), whole);
         let part = whole.slice(2, 5);
         assert_eq!(checked_joined(part.offsets(), part.values(), None).unwrap(), part);
+        // Before the first there may be anything, but not for Arrow; behind the last, too.
+        let garbage = Buffer::from_vec(vec![0xff, b'a', 0xff]);
+        assert!(checked_joined(&OffsetBuffer::new(vec![1, 2].into()), &garbage, None).is_none());
+        let array = checked_joined(&OffsetBuffer::new(vec![0, 1].into()), &garbage.slice(1), None).unwrap();
+        assert_eq!((array.value(0), array.values().len()), ("a", 1));
         let (mut taken, mut refused) = (0, 0);
         let mut compare = |offsets: &OffsetBuffer<i32>, bytes: Buffer| {
             let quick = checked_joined(offsets, &bytes, None);

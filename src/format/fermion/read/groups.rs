@@ -52,10 +52,26 @@ pub(super) struct Groups {
     pub(super) held: Option<Planned>,
     /// The columns to select by are there.
     pub(super) asked: VecDeque<Planned>,
+    /// What was answered of stripes of this group.
+    pub(super) answers: Answers,
     /// Rows have been selected, and the rest has to be fetched.
     pub(super) selected: VecDeque<Planned>,
     /// All is there, to be decoded one after the other.
     pub(super) loaded: VecDeque<Planned>,
+}
+
+/// How many rows were asked about and are wanted. A group is one occasion to learn from, for all of it was planned before the first answer.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    pub(super) wanted: usize,
+    pub(super) asked: usize,
+}
+
+impl Answers {
+    pub(super) fn add(&mut self, wanted: usize, asked: usize) {
+        self.wanted += wanted;
+        self.asked += asked;
+    }
 }
 
 /// Whether there is room for another stripe.

@@ -9,7 +9,7 @@ use arrow::datatypes::FieldRef;
 use bytes::Bytes;
 
 use super::columns::LoadColumns;
-use super::groups::{Groups, Placed, Planned, fetched, fetches};
+use super::groups::{Answers, Groups, Placed, Planned, fetched, fetches};
 use super::lookup::Lookup;
 use super::meta::FileMeta;
 use super::morsel::{Loaded, StripeMorsel};
@@ -264,7 +264,11 @@ impl FermionScan {
 
     /// Asks which rows are wanted of the next stripe of a group; after the last, goes on with what is left of them.
     fn ask_rows(&mut self) -> Result<Step> {
-        let Some(mut planned) = self.groups.asked.pop_front() else { return self.next_stripe() };
+        let Some(mut planned) = self.groups.asked.pop_front() else {
+            let Answers { wanted, asked } = std::mem::take(&mut self.groups.answers);
+            self.patience.learn_wanted(Some(wanted), asked);
+            return self.next_stripe();
+        };
         let Some(selecting) = planned.selecting.take() else { return Err(Error::invalid_argument("there is nothing to select by")) };
         let morsel = self.morsel(selecting, &planned.ranges, &planned.fetched)?;
         self.state = State::SelectRows(planned);
@@ -273,7 +277,7 @@ impl FermionScan {
 
     fn selected(&mut self, mut planned: Planned, rows: Option<Rows>) -> Result<Step> {
         let asked = planned.ranges.iter().map(ExactSizeIterator::len).sum();
-        self.patience.learn_wanted(rows.as_ref().map(Rows::len), asked);
+        self.groups.answers.add(rows.as_ref().map_or(asked, Rows::len), asked);
         if let Some(rows) = rows {
             planned.ranges = rows.within(&planned.ranges).ok_or_else(|| Error::invalid_argument("rows were selected that are not there"))?;
         }

@@ -1,0 +1,130 @@
+//! Files in a store that is not this machine, whose stripes are fetched together: filters, row numbers and limits give what they give over batches in memory.
+#![cfg(test)]
+
+use std::sync::Arc;
+
+use arrow::array::*;
+use arrow::compute::concat_batches;
+use datafusion::datasource::MemTable;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_fermion::format::fermion::{Writer, WriterOptions};
+use datafusion_fermion::register;
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
+
+const ROWS: i64 = 360_000;
+const STRIPE: i64 = 36_000;
+
+fn noise(row: i64) -> i64 {
+    let mixed = (row.unsigned_abs() + 1).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    (mixed ^ mixed >> 29).wrapping_mul(0x94D0_49BB_1331_11EB).cast_signed()
+}
+
+/// Ten stripes. `kind` is 1 in all rows of the third, in none of the fifth, and in one of 10,000 of the others, else 0 or 2, which bounds do not tell apart. The noise is more than
+/// a mebibyte in each.
+fn table() -> RecordBatch {
+    let kind = |row: i64| match (row / STRIPE, noise(row).rem_euclid(10_000)) {
+        (2, _) => 1,
+        (4, 0) => 0,
+        (_, 0) => 1,
+        (_, some) => some % 2 * 2,
+    };
+    let column = |of: &dyn Fn(i64) -> i64| -> ArrayRef { Arc::new(Int64Array::from_iter_values((0..ROWS).map(of))) };
+    let columns = [("id", column(&|row| row)), ("kind", column(&kind)), ("a", column(&noise)), ("b", column(&|row| noise(row + ROWS)))];
+    let more = [("c", column(&|row| row % 7)), ("d", column(&|row| noise(row + 2 * ROWS))), ("e", column(&|row| noise(row + 3 * ROWS)))];
+    RecordBatch::try_from_iter(columns.into_iter().chain(more)).unwrap()
+}
+
+/// The table `t` in a store of its own (`far`), and in memory (`near`), where its rows have their numbers in a column.
+async fn sessions(partitions: usize, settings: &[&str]) -> [SessionContext; 2] {
+    let batch = table();
+    let options = WriterOptions { stripe_rows: usize::try_from(STRIPE).unwrap(), page_rows: 4000, ..Default::default() };
+    let mut writer = Writer::new(batch.schema(), options).unwrap();
+    writer.push(&batch).unwrap();
+    let (bytes, _) = writer.finish().unwrap();
+    let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+    store.put(&Path::from("t.fermion"), bytes.into_iter().collect::<PutPayload>()).await.unwrap();
+    let config = || {
+        let mut config = SessionConfig::new().with_target_partitions(partitions);
+        config.options_mut().optimizer.repartition_file_min_size = 1;
+        config
+    };
+    let far = SessionContext::new_with_config(config());
+    register(&far).unwrap();
+    far.register_object_store(ObjectStoreUrl::parse("far://store").unwrap().as_ref(), store);
+    for setting in settings {
+        far.sql(&format!("SET fermion.{setting}")).await.unwrap();
+    }
+    far.sql("CREATE EXTERNAL TABLE t STORED AS FERMION LOCATION 'far://store/t.fermion'").await.unwrap();
+    let near = SessionContext::new_with_config(config());
+    near.register_table("t", Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]]).unwrap())).unwrap();
+    [far, near]
+}
+
+async fn rows(session: &SessionContext, sql: &str) -> Vec<ArrayRef> {
+    let frame = session.sql(sql).await.unwrap();
+    let schema = Arc::new(frame.schema().as_arrow().clone());
+    concat_batches(&schema, &frame.collect().await.unwrap()).unwrap().columns().to_vec()
+}
+
+/// A metric of the scans of a query.
+async fn metric(session: &SessionContext, sql: &str, name: &str) -> usize {
+    let plan = session.sql(sql).await.unwrap().create_physical_plan().await.unwrap();
+    datafusion::physical_plan::collect(Arc::clone(&plan), session.task_ctx()).await.unwrap();
+    let mut plan = plan;
+    while let Some(child) = plan.children().first().map(|child| Arc::clone(child)) {
+        plan = child;
+    }
+    plan.metrics().unwrap().sum_by_name(name).unwrap().as_usize()
+}
+
+const FILTERS: [&str; 4] = ["kind = 1", "kind = 1 AND c = 3", "kind = 0 AND a > 0", "kind = 2"];
+
+#[tokio::test]
+async fn rows_are_those_in_memory() {
+    for (partitions, ahead_bytes) in [(1, 16 << 20), (3, 3 << 20), (1, 0)] {
+        let [far, near] = sessions(partitions, &[&format!("ahead_bytes = {ahead_bytes}")]).await;
+        for filter in FILTERS {
+            let sql = format!("SELECT id, a, b, c, d, e FROM t WHERE {filter} ORDER BY id");
+            let expected = rows(&near, &sql).await;
+            assert!(rows(&far, &sql).await == expected, "{filter}, {ahead_bytes}, {partitions}");
+            // The number of a row is its id.
+            let numbers = format!("SELECT file_row_index() AS id, a, b, c, d, e FROM t WHERE {filter} ORDER BY id");
+            assert!(rows(&far, &numbers).await == expected, "{filter}, {ahead_bytes}, {partitions}");
+            let limit = format!("SELECT a, b, d, e FROM t WHERE {filter} LIMIT 50");
+            assert_eq!(rows(&far, &limit).await[0].len(), expected[0].len().min(50), "{filter}, {ahead_bytes}, {partitions}");
+        }
+    }
+}
+
+/// What all of that is for: few rounds, and no more bytes.
+#[tokio::test]
+async fn a_filter_takes_two_rounds() {
+    let costs = async |settings: &[&str]| {
+        let [far, _] = sessions(1, settings).await;
+        let sql = "SELECT sum(a), sum(b), sum(d), sum(e) FROM t WHERE kind = 1";
+        (metric(&far, sql, "request_rounds").await, metric(&far, sql, "bytes_scanned").await)
+    };
+    // The metadata of the columns came with the end of the file.
+    let (rounds, bytes) = costs(&[]).await;
+    assert_eq!(rounds, 2);
+    // A stripe after the other: two rounds for each but the fifth, of which no row is left.
+    let (rounds, one_by_one) = costs(&["ahead_bytes = 0", "pushdown_filters = true"]).await;
+    assert!((10..=19).contains(&rounds) && bytes <= one_by_one, "{rounds}, {bytes}, {one_by_one}");
+    let (rounds, whole) = costs(&["pushdown_filters = false"]).await;
+    assert!(rounds == 1 && bytes < whole / 2, "{rounds}, {bytes}, {whole}");
+}
+
+#[tokio::test]
+async fn how_bytes_are_asked_for_is_explained() {
+    let [far, _] = sessions(1, &["requests_in_flight = 3"]).await;
+    let create =
+        "CREATE EXTERNAL TABLE o STORED AS FERMION LOCATION 'far://store/t.fermion' OPTIONS (ahead_bytes 5, coalesce_gap 6, request_bytes 7)";
+    far.sql(create).await.unwrap();
+    let expected = "io=[metadata_size_hint=524288, eager_load_threshold=8388608, coalesce_gap=6, request_bytes=7, requests_in_flight=3, ahead_bytes=5, memory_map=false]";
+    let plan = async |explain: &str| format!("{:?}", rows(&far, &format!("{explain} SELECT a FROM o WHERE c = 5")).await);
+    assert!(plan("EXPLAIN VERBOSE").await.contains(expected));
+    assert!(!plan("EXPLAIN").await.contains("io=["));
+}
