@@ -13,9 +13,9 @@ import tempfile
 import boto3
 from moto.server import ThreadedMotoServer
 
-ROWS = 400_000
+ROWS = 200_000
 SOURCE = f"""
-SELECT value AS id, value % 1000 AS key, concat('customer ', value * 7919 % 50000) AS name, value * 2654435761 % 4294967296 AS noise,
+SELECT value AS id, value % 1000 AS key, concat('customer ', value * 7919 % 25000) AS name, value * 2654435761 % 4294967296 AS noise,
        encode(sha256(CAST(value AS VARCHAR)), 'hex') AS hash,
        CASE WHEN value % 11 = 0 THEN NULL ELSE value / 8.0 END AS price, named_struct('x', value % 10, 'y', concat('y', value % 100)) AS pair, [value % 3, value % 5] AS list
 FROM generate_series(1, {ROWS})
@@ -33,7 +33,7 @@ QUERIES = [
     "SELECT id, pair['x'], list FROM t WHERE pair['y'] = 'y42' AND key = 742 ORDER BY id LIMIT 20",
     "SELECT name, noise FROM t ORDER BY noise DESC LIMIT 7",
     "SELECT count(*) FROM t a JOIN t b ON a.id = b.noise WHERE b.key = 3",
-    "SELECT sum(array_length(list)) FROM t WHERE id BETWEEN 199990 AND 200010",
+    "SELECT sum(array_length(list)) FROM t WHERE id BETWEEN 99990 AND 100010",
 ]
 
 # How a table is stored, and its options: stripes of 50,000 rows, and files that are sent in several parts.
@@ -96,9 +96,9 @@ def check(shell, store, folder):
             same(f"{name}, {setting}", queries(shell, f"CREATE EXTERNAL TABLE t STORED AS {name} LOCATION '{place}'", setting), expected)
         # A folder with a level of folders, one file after the other, and rows that come later.
         parts = f"s3://lake/{name}-parts/"
-        shell(f"COPY (SELECT *, id % 3 AS part FROM '{parquet}' WHERE id <= 300000) TO '{parts}' STORED AS {name} PARTITIONED BY (part)")
+        shell(f"COPY (SELECT *, id % 3 AS part FROM '{parquet}' WHERE id <= 150000) TO '{parts}' STORED AS {name} PARTITIONED BY (part)")
         create = f"CREATE EXTERNAL TABLE t STORED AS {name} PARTITIONED BY (part) LOCATION '{parts}'"
-        shell(f"{create}; INSERT INTO t SELECT *, id % 3 FROM '{parquet}' WHERE id > 300000")
+        shell(f"{create}; INSERT INTO t SELECT *, id % 3 FROM '{parquet}' WHERE id > 150000")
         same(f"{name} in parts", queries(shell, f"{create.replace('TABLE t', 'TABLE p')}; CREATE VIEW t AS SELECT id, key, name, noise, hash, price, pair, list FROM p"), expected)
         same("of a part", shell(f"{create}; SELECT count(*) FROM t WHERE part = '1'"), f'{{"count(*)":{len(range(1, ROWS + 1, 3))}}}\n')
     replaced(shell, store)
