@@ -22,7 +22,7 @@ use object_store::{
 
 use crate::error::cause;
 
-/// Counts what is read, for a progress bar and for comparisons between formats: the same measure whatever the format reports by itself.
+/// Counts what is read, for a progress bar.
 #[derive(Debug, Default)]
 pub(crate) struct CountingStore {
     inner: LocalFileSystem,

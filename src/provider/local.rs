@@ -29,7 +29,9 @@ impl LocalFile {
     pub(super) fn new(file: File, length: u64, modified: SystemTime) -> io::Result<Option<Self>> {
         let metadata = file.metadata()?;
         let exactly = metadata.modified()?;
-        let is_same = metadata.len() == length && difference(exactly, modified) < Duration::from_secs(1);
+        // A store that does not say the time says the beginning of all times.
+        let is_then = modified == SystemTime::UNIX_EPOCH || difference(exactly, modified) < Duration::from_secs(1);
+        let is_same = metadata.len() == length && is_then;
         Ok(is_same.then_some(Self { modified: exactly, length, file }))
     }
 
@@ -269,6 +271,7 @@ mod tests {
         for (length, modified) in [(101, found), (100, found + Duration::from_secs(1)), (100, SystemTime::now())] {
             assert!(LocalFile::new(written.reopen().unwrap(), length, modified).unwrap().is_none());
         }
+        assert!(LocalFile::new(written.reopen().unwrap(), 100, SystemTime::UNIX_EPOCH).unwrap().is_some());
         let file = local(written.reopen().unwrap());
         written.write_all(&[1]).unwrap();
         written.as_file().set_modified(SystemTime::UNIX_EPOCH).unwrap();

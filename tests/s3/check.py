@@ -27,7 +27,7 @@ QUERIES = [
     "SELECT sum(key) FROM t",
     "SELECT * FROM t WHERE id = 123456",
     "SELECT id, name, noise FROM t WHERE noise < 100000 ORDER BY id",
-    # The hashes take more than a round to the store, so the filter's column is fetched first.
+    # The hashes take more than a round to the store, so the filter's column is fetched first where stripes are fetched together.
     "SELECT min(hash), max(hash), count(*) FROM t WHERE noise BETWEEN 5000000 AND 6000000",
     "SELECT key, count(*), sum(price) FROM t WHERE key < 5 GROUP BY key ORDER BY key",
     "SELECT id, pair['x'], list FROM t WHERE pair['y'] = 'y42' AND key = 742 ORDER BY id LIMIT 20",

@@ -107,7 +107,7 @@ pub fn file_parts(meta: &FileMeta) -> Vec<FilePart> {
 }
 
 /// What lies between stripes, and before the metadata.
-pub(super) fn between_stripes(meta: &FileMeta) -> impl Iterator<Item = Range<u64>> + '_ {
+fn between_stripes(meta: &FileMeta) -> impl Iterator<Item = Range<u64>> + '_ {
     let stripes = meta.stripes().iter().filter(|stripe| stripe.length > 0).map(|stripe| stripe.offset..stripe.offset + stripe.length);
     let mut end = HEADER_LENGTH;
     let next = stripes.chain(std::iter::once(meta.footer().cmb_offset..meta.footer().cmb_offset));

@@ -278,7 +278,8 @@ impl FileWriter for Writer {
 /// Bytes to leave out before a stripe of so many bytes, so that it lies in no more blocks than it has to.
 fn padding(offset: u64, length: u64, block: u64) -> u64 {
     let Some(into) = offset.checked_rem(block) else { return 0 };
-    let is_better = (into + length).div_ceil(block) > length.div_ceil(block);
+    // A stripe of nothing but nulls lies in no block.
+    let is_better = length > 0 && (into + length).div_ceil(block) > length.div_ceil(block);
     if is_better { block - into } else { 0 }
 }
 
