@@ -1,7 +1,7 @@
 //! What the engine knows of a file before reading it.
 //!
 //! Rows are always known. The rest costs the metadata of every column, so it is known where that is small, and of a table that has only the columns that a query uses, whose
-//! metadata the scan will load anyway.
+//! metadata the scan will load anyway, unless the file turns out not to be read.
 
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::can_cast_types;
