@@ -99,6 +99,12 @@ pub struct ColumnSummary {
     pub min: Option<(ArrayRef, bool)>,
     /// An upper bound, and whether it is the greatest value itself.
     pub max: Option<(ArrayRef, bool)>,
+    /// How many different valid values there are, about.
+    pub distinct_count: Option<u64>,
+    /// The exact sum of the valid values of a column of integers or decimals (of these, unscaled). `None` if unknown, or if there is no valid value.
+    pub sum: Option<i128>,
+    /// Bytes of the valid values of a column of strings or binaries.
+    pub value_bytes: Option<u64>,
 }
 
 /// A column of the file's schema, or a field within the structs of one.

@@ -5,7 +5,7 @@
 
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::can_cast_types;
-use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Decimal128Type, DecimalType, Schema, SchemaRef, i256};
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
 use datafusion::error::Result;
@@ -15,6 +15,9 @@ use super::io::ObjectReader;
 use super::schema::{ColumnFinder, Positions, is_read_as};
 use crate::format::Result as FormatResult;
 use crate::format::file::Metadata;
+
+/// Digits by which the sum of decimals is longer than they are.
+const SUM_DIGITS: u8 = 10;
 
 /// Statistics of a file, whose metadata may be loaded up to so many bytes, in terms of the table's columns (those in files, not those of partitions).
 pub(super) async fn statistics(
@@ -47,9 +50,11 @@ fn from_metadata(meta: &dyn Metadata, table: &Schema, positions: &Positions) -> 
     for (index, field) in table.fields().iter().enumerate() {
         let mut column = match finder.find(field.name(), positions.of_column(index)) {
             Some(column) => known_column(meta, column, file.field(column).data_type(), field.data_type())?,
-            None => ColumnStatistics::new_unknown().with_null_count(Precision::Exact(rows)),
+            None => ColumnStatistics::new_unknown().with_null_count(Precision::Exact(rows)).with_distinct_count(Precision::Inexact(0)),
         };
-        column.byte_size = byte_size(field.data_type(), rows);
+        if let Some(bytes) = fixed_size(field.data_type(), rows) {
+            column.byte_size = Precision::Exact(bytes);
+        }
         column_statistics.push(column);
     }
     let total_byte_size = total(&column_statistics);
@@ -67,7 +72,32 @@ fn known_column(meta: &dyn Metadata, column: usize, file: &DataType, table: &Dat
     }
     statistics.min_value = bound(summary.min, file, table);
     statistics.max_value = bound(summary.max, file, table);
+    let count = |count: Option<u64>| count.and_then(|count| usize::try_from(count).ok());
+    statistics.distinct_count = count(summary.distinct_count).map_or(Precision::Absent, Precision::Inexact);
+    // The sum is exact; but the engine hands what is exact on through joins as it is (apache/datafusion#22761), and would answer sums above them with it.
+    let sum = summary.sum.filter(|_| is_read_as(file, table)).and_then(|sum| sum_value(sum, table));
+    statistics.sum_value = sum.map_or(Precision::Absent, Precision::Inexact);
+    let bytes = count(summary.value_bytes).and_then(|bytes| size_of_strings(table, bytes, usize::try_from(meta.row_count()).ok()?));
+    statistics.byte_size = bytes.map_or(Precision::Absent, Precision::Inexact);
     Ok(statistics)
+}
+
+/// A sum in the type that SQL gives it; nothing if it passes that, or the type has another.
+fn sum_value(sum: i128, table: &DataType) -> Option<ScalarValue> {
+    use DataType::{Decimal128, Decimal256, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
+    match *table {
+        Int8 | Int16 | Int32 | Int64 => Some(ScalarValue::Int64(Some(i64::try_from(sum).ok()?))),
+        UInt8 | UInt16 | UInt32 | UInt64 => Some(ScalarValue::UInt64(Some(u64::try_from(sum).ok()?))),
+        Decimal128(precision, scale) => {
+            let precision = precision.saturating_add(SUM_DIGITS).min(DECIMAL128_MAX_PRECISION);
+            Decimal128Type::is_valid_decimal_precision(sum, precision).then_some(ScalarValue::Decimal128(Some(sum), precision, scale))
+        }
+        Decimal256(precision, scale) => {
+            let precision = precision.saturating_add(SUM_DIGITS).min(DECIMAL256_MAX_PRECISION);
+            Some(ScalarValue::Decimal256(Some(i256::from_i128(sum)), precision, scale))
+        }
+        _ => None,
+    }
 }
 
 /// A least or greatest value in the table's type, and exact only if it is known to be a value and the type keeps it as it is.
@@ -93,8 +123,20 @@ fn keeps_order(file: &DataType, table: &DataType) -> bool {
 }
 
 /// Bytes of a column in memory, where its type says.
-fn byte_size(data_type: &DataType, rows: usize) -> Precision<usize> {
-    data_type.primitive_width().and_then(|width| width.checked_mul(rows)).map_or(Precision::Absent, Precision::Exact)
+fn fixed_size(data_type: &DataType, rows: usize) -> Option<usize> {
+    data_type.primitive_width().and_then(|width| width.checked_mul(rows))
+}
+
+/// Bytes of strings or binaries in memory, about: their own, and those that say where each is.
+fn size_of_strings(data_type: &DataType, bytes: usize, rows: usize) -> Option<usize> {
+    use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
+    let place = match data_type {
+        Utf8 | Binary => size_of::<i32>(),
+        LargeUtf8 | LargeBinary => size_of::<i64>(),
+        Utf8View | BinaryView => size_of::<u128>(),
+        _ => return None,
+    };
+    rows.checked_mul(place)?.checked_add(bytes)
 }
 
 /// Bytes of the file in memory, if all columns' are known. No guess otherwise: the planner takes rows for the size of a join's side then,

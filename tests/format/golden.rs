@@ -182,6 +182,13 @@ fn v1_0_bloom_filters() {
 }
 
 #[test]
+fn v1_0_totals() {
+    let (batch, _) = crate::totals::file(WriterOptions::default());
+    check("v1.0_totals.fermion", &[batch], WriterOptions { page_rows: 1024, stripe_rows: 2000, ..Default::default() });
+    crate::totals::check_table(&Bytes::from(std::fs::read(path("v1.0_totals.fermion")).unwrap()));
+}
+
+#[test]
 fn v1_0_batches() {
     let (schema, batches) = crate::batches::batches();
     let path = path("v1.0_batches.fermion");

@@ -19,3 +19,4 @@ mod random;
 mod roundtrip;
 mod select;
 mod spelled;
+mod totals;

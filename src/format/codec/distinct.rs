@@ -122,9 +122,9 @@ pub(super) fn hash_of(array: &BinaryViewArray, index: usize) -> u64 {
     if is_inlined(view) {
         return view.hash();
     }
-    // What is not inlined has more than eight bytes, and the last eight may overlap the words before them.
+    // What is not inlined has more than eight bytes, and the last eight may overlap the words before them: where one character is repeated, only the length tells.
     let value = array.value(index);
-    let tail = value.last_chunk::<8>().map_or(0, |tail| u64::from_le_bytes(*tail));
+    let tail = value.last_chunk::<8>().map_or(0, |tail| u64::from_le_bytes(*tail) ^ (value.len() as u64).rotate_right(16));
     value.as_chunks::<8>().0.iter().fold(mix(tail), |hash, word| mix(hash ^ u64::from_le_bytes(*word)))
 }
 

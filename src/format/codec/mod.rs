@@ -21,6 +21,7 @@ mod onpair;
 mod plain;
 mod run_length;
 
+mod cardinality;
 mod choose;
 mod chunk;
 mod compression;
@@ -44,6 +45,7 @@ use choose::Context;
 use node::{EncodedNode, Parts};
 use sample::{Cost, Sample};
 
+pub(crate) use cardinality::Cardinality;
 pub(crate) use chunk::{ChunkDictionary, DICTIONARY_PAGES_MAX};
 pub use compression::Compression;
 pub(crate) use growing::{DictionaryBuilder, PageCosts};

@@ -57,7 +57,12 @@ pub(super) fn of_column(meta: &FileMeta, column: usize, data_type: &DataType) ->
     let rows = all.iter().filter_map(|batch| meta.spans().get(*batch)).map(|span| span.rows);
     let valued: Vec<&Zone> =
         zones.iter().zip(rows).filter(|(zone, rows)| zone.null_count.map(u64::from) != Some(*rows)).map(|(zone, _)| zone).collect();
-    Ok(ColumnSummary { null_count, min: extreme(data_type, &valued, Side::Min)?, max: extreme(data_type, &valued, Side::Max)? })
+    Ok(ColumnSummary {
+        null_count,
+        min: extreme(data_type, &valued, Side::Min)?,
+        max: extreme(data_type, &valued, Side::Max)?,
+        ..ColumnSummary::default()
+    })
 }
 
 /// The least of the lower bounds, or the greatest of the upper ones. If that one is exact it is the column's, because no value of another batch is beyond it.

@@ -4,13 +4,15 @@ use arrow::datatypes::DataType;
 use zerocopy::IntoBytes;
 
 use super::wire::{
-    BoundsHeader, CmbHeader, DescType, FullChunkDesc, LENGTH_ALL_NULL, PageExt, PageMeta, SimpleChunkDesc, StreamMeta, StripeMeta, payload_offset,
+    BoundsHeader, CmbHeader, DescType, FullChunkDesc, LENGTH_ALL_NULL, PageExt, PageMeta, SimpleChunkDesc, StreamMeta, StripeMeta, TOTALS,
+    TotalsRecord, payload_offset,
 };
 use super::{Chunk, ChunkPage, Pages, StreamType};
+use crate::format::array::LEAF_DATA;
 use crate::format::error::{Error, Result};
 use crate::format::fermion::bloom::BloomDesc;
 use crate::format::fermion::schema::streams;
-use crate::format::fermion::stats::{Bounds, ZoneStats};
+use crate::format::fermion::stats::{Bounds, Totals, ZoneStats};
 use crate::format::wire::{ceil8, pad8};
 
 /// Collects the chunks of a column and writes its CMB.
@@ -84,8 +86,8 @@ impl CmbBuilder {
         self.chunks.iter().any(|chunk| matches!(chunk, Chunk::Pages(pages) if pages.filter.is_some()))
     }
 
-    /// The bytes of the CMB, a multiple of 8; none if the column is null in every row.
-    pub fn finish(&self, checksum: bool) -> Result<Vec<u8>> {
+    /// The bytes of the CMB, a multiple of 8; none if the column is null in every row. Totals are those of a plain sequence of values.
+    pub fn finish(&self, totals: Option<&Totals>, checksum: bool) -> Result<Vec<u8>> {
         if self.is_null_in_every_row() {
             return Ok(Vec::new());
         }
@@ -97,7 +99,7 @@ impl CmbBuilder {
             directory.push(StreamMeta {
                 desc_type: desc_type as u8,
                 stream_type: *stream as u8,
-                reserved: [0; 2],
+                flags: if totals.is_some() && index == LEAF_DATA { TOTALS } else { 0 }.into(),
                 chunks_offset: chunks_offset.into(),
             });
         }
@@ -110,6 +112,9 @@ impl CmbBuilder {
         out.extend_from_slice(directory.as_bytes());
         out.extend_from_slice(&payload.descs);
         out.extend_from_slice(&payload.pool);
+        if let Some(totals) = totals {
+            out.extend_from_slice(TotalsRecord::new(totals).as_bytes());
+        }
         let crc = if checksum { crc32fast::hash(&out) } else { 0 };
         out.extend_from_slice(&u64::from(crc).to_le_bytes());
         u32_of(out.len())?;

@@ -6,15 +6,16 @@ use bytes::Bytes;
 use zerocopy::little_endian::U32;
 
 use super::wire::{
-    BoundsHeader, CmbHeader, DescType, FullChunkDesc, LENGTH_ALL_NULL, PageExt, PageMeta, SimpleChunkDesc, StreamMeta, StripeMeta, TRAILER_LENGTH,
-    payload_offset, stream_directory_offset, stream_name,
+    BoundsHeader, CmbHeader, DescType, FullChunkDesc, LENGTH_ALL_NULL, PageExt, PageMeta, SimpleChunkDesc, StreamMeta, StripeMeta, TOTALS,
+    TRAILER_LENGTH, TotalsRecord, payload_offset, stream_directory_offset, stream_name,
 };
 use super::{Chunk, ChunkPage, Pages, StreamType};
+use crate::format::array::{LEAF_DATA, LEAF_VALIDITY};
 use crate::format::codec::DICTIONARY_PAGES_MAX;
 use crate::format::error::{Error, Result};
 use crate::format::fermion::bloom::BloomDesc;
 use crate::format::fermion::schema::Stream;
-use crate::format::fermion::stats::{BOUND_LENGTH_MAX, Bounds, ZoneStats};
+use crate::format::fermion::stats::{BOUND_LENGTH_MAX, Bounds, Totals, ZoneStats};
 use crate::format::fermion::stripes::Stripe;
 use crate::format::scan::Section;
 use crate::format::wire;
@@ -44,13 +45,10 @@ pub struct Cmb {
     bytes: Bytes,
     streams: Vec<StreamDesc>,
     is_leaf: bool,
+    totals: Option<Totals>,
     stripes: Arc<[Stripe]>,
     file_length: u64,
 }
-
-/// The streams of a column that is a plain sequence of values.
-const LEAF_VALIDITY: usize = 0;
-const LEAF_DATA: usize = 1;
 
 #[derive(Debug, Clone, Copy)]
 struct StreamDesc {
@@ -80,7 +78,9 @@ impl Cmb {
             wire::read_slice(&bytes, stream_directory_offset(expect.stripes.len()), expect.streams.len(), "the stream directory")?;
         let payload_offset = payload_offset(expect.stripes.len(), expect.streams.len());
         let streams = directory.iter().zip(expect.streams).map(|(meta, stream)| stream_desc(meta, *stream, payload_offset)).collect::<Result<_>>()?;
-        Ok(Self { bytes, streams, is_leaf: expect.is_leaf, stripes: Arc::clone(expect.stripes), file_length: expect.file_length })
+        let has_totals = expect.is_leaf && directory.get(LEAF_DATA).is_some_and(|meta| meta.flags.get() & TOTALS != 0);
+        let totals = if has_totals { Some(read_totals(&bytes, payload_offset, expect)?) } else { None };
+        Ok(Self { bytes, streams, is_leaf: expect.is_leaf, totals, stripes: Arc::clone(expect.stripes), file_length: expect.file_length })
     }
 
     /// The rows of each stripe, as a CMB of so many stripes counts them.
@@ -141,6 +141,11 @@ impl Cmb {
             Chunk::Default | Chunk::AllNull => Ok(rows),
             Chunk::Pages(pages) => Ok(pages.stats.nulls().map(u64::from)),
         }
+    }
+
+    /// What is known of all values of a plain column.
+    pub fn totals(&self) -> Option<&Totals> {
+        self.totals.as_ref()
     }
 
     fn stream_type(&self, stream: usize) -> Option<StreamType> {
@@ -280,6 +285,17 @@ impl Cmb {
         let bounds = Bounds::from_parts(min, max, header.flags.get());
         let says_something = bounds.known_min().is_some() || bounds.known_max().is_some();
         Ok((says_something.then_some(bounds), filter))
+    }
+}
+
+fn read_totals(bytes: &[u8], payload_offset: usize, expect: &CmbExpect<'_>) -> Result<Totals> {
+    let offset = bytes.len().checked_sub(size_of::<TotalsRecord>()).filter(|offset| *offset >= payload_offset);
+    let offset = offset.ok_or_else(|| Error::invalid_file("a CMB is too short to hold the totals of its column"))?;
+    let totals = wire::read::<TotalsRecord>(bytes, offset, "the totals of a column")?.totals();
+    let rows = expect.stripes.iter().map(|stripe| u64::from(stripe.rows)).sum::<u64>();
+    match totals.distinct_count {
+        Some(count) if count > rows => Err(Error::invalid_file(format!("{rows} rows cannot have {count} different values"))),
+        _ => Ok(totals),
     }
 }
 

@@ -57,7 +57,7 @@ fn build(data_type: &DataType, by_stripe: &[Vec<Chunk>], checksum: bool) -> Vec<
     for (stripe, chunks) in stripes().iter().zip(by_stripe) {
         builder.push_stripe(stripe.rows, chunks.clone()).unwrap();
     }
-    builder.finish(checksum).unwrap()
+    builder.finish(None, checksum).unwrap()
 }
 
 fn read(data_type: &DataType, bytes: &[u8], checksum: bool) -> crate::format::Result<Cmb> {

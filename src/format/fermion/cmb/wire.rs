@@ -1,8 +1,9 @@
 //! The structs of a CMB, as in SPEC section 5.
 
-use zerocopy::little_endian::{I64, U32, U64};
+use zerocopy::little_endian::{I64, I128, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use super::super::stats::Totals;
 use super::StreamType;
 use crate::format::error::{Error, Result};
 
@@ -35,6 +36,9 @@ impl DescType {
 /// The `length` of a `VALIDITY` chunk that is null in all slots.
 pub(super) const LENGTH_ALL_NULL: u32 = u32::MAX;
 
+/// The flag of a stream whose [`TotalsRecord`] is the last of the payload.
+pub(super) const TOTALS: u16 = 1;
+
 /// The CRC32 and a zero at the end of a CMB.
 pub(super) const TRAILER_LENGTH: usize = 8;
 
@@ -56,7 +60,7 @@ pub(super) struct StripeMeta {
 pub(super) struct StreamMeta {
     pub(super) desc_type: u8,
     pub(super) stream_type: u8,
-    pub(super) reserved: [u8; 2],
+    pub(super) flags: U16,
     pub(super) chunks_offset: U32,
 }
 
@@ -107,6 +111,39 @@ pub(super) struct BoundsHeader {
     pub(super) bloom_offset: U32,
 }
 
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(super) struct TotalsRecord {
+    pub(super) distinct_count: U64,
+    pub(super) flags: U32,
+    pub(super) reserved: U32,
+    pub(super) sum: I128,
+}
+
+impl TotalsRecord {
+    const HAS_DISTINCT_COUNT: u32 = 1;
+    const HAS_SUM: u32 = 1 << 1;
+
+    pub(super) fn new(totals: &Totals) -> Self {
+        let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
+        let flags = flag(totals.distinct_count.is_some(), Self::HAS_DISTINCT_COUNT) | flag(totals.sum.is_some(), Self::HAS_SUM);
+        Self {
+            distinct_count: totals.distinct_count.unwrap_or(0).into(),
+            flags: flags.into(),
+            reserved: 0.into(),
+            sum: totals.sum.unwrap_or(0).into(),
+        }
+    }
+
+    pub(super) fn totals(&self) -> Totals {
+        let has = |flag| self.flags.get() & flag != 0;
+        Totals {
+            distinct_count: has(Self::HAS_DISTINCT_COUNT).then_some(self.distinct_count.get()),
+            sum: has(Self::HAS_SUM).then_some(self.sum.get()),
+        }
+    }
+}
+
 const _: () = assert!(size_of::<CmbHeader>() == 8);
 const _: () = assert!(size_of::<StripeMeta>() == 4);
 const _: () = assert!(size_of::<StreamMeta>() == 8);
@@ -115,6 +152,7 @@ const _: () = assert!(size_of::<FullChunkDesc>() == 48);
 const _: () = assert!(size_of::<PageMeta>() == 24);
 const _: () = assert!(size_of::<PageExt>() == 8);
 const _: () = assert!(size_of::<BoundsHeader>() == 16);
+const _: () = assert!(size_of::<TotalsRecord>() == 32);
 
 /// Where the stream directory of a CMB of so many stripes begins.
 pub(super) fn stream_directory_offset(num_stripes: usize) -> usize {

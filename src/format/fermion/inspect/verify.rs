@@ -16,11 +16,12 @@ use crate::format::fermion::bloom::{BloomDesc, can_have_filter, hashes};
 use crate::format::fermion::cmb::Chunk;
 use crate::format::fermion::read::{ColumnMeta, FermionScan, FileMeta, LoadColumns};
 use crate::format::fermion::schema::leaf_type;
-use crate::format::fermion::stats::{Which, bound_is_exact};
+use crate::format::fermion::stats::{Which, bound_is_exact, sum_of};
 use crate::format::scan::{Answer, Fetch, FieldPath, Level, Load, Loading, Morsel, Scan, ScanRequest, Section, Step, ZoneColumn, Zones};
 
 /// Reads all rows of a column, and finds its faults: one for each stripe at most, for what follows a fault cannot be trusted. Of each stripe, it compares all values with the
-/// bounds and null counts of pages and of the stripe, those of fields within structs, too, and looks them up in the bloom filter.
+/// bounds and null counts of pages and of the stripe, those of fields within structs, too, and looks them up in the bloom filter. Where there is a
+/// sum of the column, it is that of the values.
 #[derive(Debug)]
 pub struct VerifyColumn {
     meta: Arc<FileMeta>,
@@ -28,6 +29,8 @@ pub struct VerifyColumn {
     column: usize,
     state: State,
     stripe: usize,
+    /// Of the values of all stripes so far; `None` once it is out of range, or if the column has none.
+    sum: Option<i128>,
     faults: Vec<Error>,
 }
 
@@ -45,7 +48,7 @@ impl VerifyColumn {
         // Of batches it is seen that no column splits them.
         let columns = if meta.batch_column(column) == Some(BatchColumn::Id) { (0..meta.column_count()).collect() } else { vec![column] };
         let state = State::Metadata(meta.load_columns(&columns));
-        Ok(Self { field: meta.field(column)?, meta: Arc::clone(meta), column, state, stripe: 0, faults: Vec::new() })
+        Ok(Self { field: meta.field(column)?, meta: Arc::clone(meta), column, state, stripe: 0, sum: Some(0), faults: Vec::new() })
     }
 
     /// Begins with the next stripe, by its filter if it has one.
@@ -65,7 +68,24 @@ impl VerifyColumn {
                 Err(error) => self.fault(error),
             }
         }
+        if self.faults.is_empty()
+            && let Err(error) = self.check_sum()
+        {
+            self.faults.push(error.in_column(self.field.name()));
+        }
         Ok(Loading::Ready(std::mem::take(&mut self.faults)))
+    }
+
+    fn check_sum(&self) -> Result<()> {
+        let Some(ColumnMeta::Cmb(cmb)) = self.meta.column(self.column)? else { return Ok(()) };
+        match (cmb.totals().and_then(|totals| totals.sum), self.sum) {
+            (Some(said), sum) if sum != Some(said) && leaf_type(self.field.data_type()).is_some() => {
+                let found = sum.map_or_else(|| "none".to_owned(), |sum| sum.to_string());
+                let error = Error::invalid_file(format!("the sum of the column is said to be {said}, and is {found}"));
+                Err(error.in_section(Section::ColumnMetadata))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn begin(&mut self, filter: Option<Filter>) -> Result<Option<Loading<Vec<Error>>>> {
@@ -79,7 +99,10 @@ impl VerifyColumn {
         let request = ScanRequest { prune_columns: paths, ..ScanRequest::new(columns, Arc::new(Schema::new(fields))) };
         let scan = FermionScan::of_stripe(Arc::clone(&self.meta), request, self.stripe)?;
         let exact = self.exact_bounds()?;
-        self.run(Box::new(StripeScan { scan, zones: Vec::new(), filter, exact, row: 0, has_values: false, starts: Vec::new() }), Answer::Next)
+        self.run(
+            Box::new(StripeScan { scan, zones: Vec::new(), filter, exact, row: 0, has_values: false, sum: Some(0), starts: Vec::new() }),
+            Answer::Next,
+        )
     }
 
     /// Goes on with the scan of a stripe; `None` when that is over.
@@ -92,6 +115,7 @@ impl VerifyColumn {
             None => {
                 let rows = self.meta.stripes().get(self.stripe).map_or(0, |stripe| stripe.rows as usize);
                 scan.check_end(rows)?;
+                self.sum = self.sum.zip(scan.sum).and_then(|(before, more)| before.checked_add(more));
                 if self.meta.batch_column(self.column) == Some(BatchColumn::Id) {
                     check_whole(&self.meta, self.stripe, &scan.starts)?;
                 }
@@ -153,6 +177,10 @@ impl Load for VerifyColumn {
     }
 }
 
+fn sum(values: &ArrayRef) -> Result<Option<i128>> {
+    leaf_type(values.data_type()).map_or(Ok(None), |leaf| Ok(sum_of(&cast(values, leaf)?)))
+}
+
 /// The leaves of a column that statistics are of: itself, or those within its structs.
 fn leaves(path: &FieldPath, data_type: &DataType, found: &mut Vec<FieldPath>) {
     let DataType::Struct(fields) = data_type else {
@@ -206,6 +234,8 @@ struct StripeScan {
     /// Rows that have been read.
     row: usize,
     has_values: bool,
+    /// See [`VerifyColumn::sum`].
+    sum: Option<i128>,
     /// Rows with which batches begin, where those are looked at.
     starts: Vec<usize>,
 }
@@ -256,6 +286,7 @@ impl StripeScan {
                 self.starts.extend(indexes.values().iter().enumerate().filter_map(first));
             }
             self.see_exact(values)?;
+            self.sum = self.sum.zip(sum(values)?).and_then(|(before, more)| before.checked_add(more));
             if let Some(filter) = &self.filter {
                 filter.check(values)?;
             }

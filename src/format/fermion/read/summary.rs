@@ -7,7 +7,8 @@ use arrow::datatypes::DataType;
 use super::meta::{ColumnMeta, FileMeta};
 use crate::format::error::{Error, Result};
 use crate::format::fermion::cmb::{Chunk, Cmb};
-use crate::format::fermion::stats::{Bounds, Which, ZoneStats, bound_array, bound_is_exact, prunable_type, to_column_type};
+use crate::format::fermion::schema::leaf_type;
+use crate::format::fermion::stats::{Bounds, Which, ZoneStats, bound_array, bound_is_exact, is_bytes, prunable_type, to_column_type};
 use crate::format::scan::ColumnSummary;
 
 /// A stripe with at least one valid value.
@@ -18,13 +19,18 @@ pub(super) fn of_column(file: &FileMeta, index: usize, column: &ColumnMeta) -> R
     let data_type = field.data_type();
     let is_of_batches = file.batch_column(index).is_some();
     let cmb = match column {
-        ColumnMeta::AllNull => return Ok(ColumnSummary { null_count: Some(file.row_count()), ..ColumnSummary::default() }),
+        ColumnMeta::AllNull => return Ok(ColumnSummary { null_count: Some(file.row_count()), distinct_count: Some(0), ..ColumnSummary::default() }),
         ColumnMeta::Cmb(cmb) => cmb,
     };
     let nulls =
         (0..file.stripes().len()).map(|stripe| if is_of_batches { Ok(Some(0)) } else { cmb.null_count(stripe) }).collect::<Result<Vec<_>>>()?;
     let null_count = nulls.iter().copied().sum();
     let mut summary = ColumnSummary { null_count, ..ColumnSummary::default() };
+    if let (Some(leaf), Some(totals)) = (leaf_type(data_type), cmb.totals()) {
+        summary.distinct_count = totals.distinct_count;
+        (summary.sum, summary.value_bytes) =
+            if is_bytes(leaf) { (None, totals.sum.and_then(|bytes| u64::try_from(bytes).ok())) } else { (totals.sum, None) };
+    }
     if let Some(leaf) = prunable_type(data_type)
         && let Some(stream) = file.values_stream(index)
         && let Some(zones) = zones_with_values(file, cmb, (stream, is_of_batches), &nulls)?

@@ -105,7 +105,7 @@ fn file_with_gaps(gap: usize) -> TestFile {
             builder.push_stripe(stripe.rows, chunks).unwrap();
         }
         cmb_offsets.push(bytes.len() as u64);
-        let cmb = builder.finish(true).unwrap();
+        let cmb = builder.finish(None, true).unwrap();
         if gap > 0 && !cmb.is_empty() {
             // Stands for the CMB of a column that nobody asks for: only the gap moves the next one away.
             bytes.extend_from_slice(&cmb);

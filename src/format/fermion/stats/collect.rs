@@ -27,7 +27,7 @@ pub fn leaf_stats(array: &dyn Array) -> ZoneStats {
 }
 
 /// Whether values are bytes, mapped by their prefix.
-pub(super) fn is_bytes(data_type: &DataType) -> bool {
+pub(crate) fn is_bytes(data_type: &DataType) -> bool {
     use DataType::{Binary, BinaryView, FixedSizeBinary, LargeBinary, LargeUtf8, Utf8, Utf8View};
     matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | FixedSizeBinary(_))
 }
@@ -77,7 +77,7 @@ fn of_fixed(data_type: &DataType, data: &ArrayData, nulls: Option<&NullBuffer>) 
     }
 }
 
-fn values<T: ArrowNativeType>(data: &ArrayData) -> &[T] {
+pub(super) fn values<T: ArrowNativeType>(data: &ArrayData) -> &[T] {
     data.buffer::<T>(0).get(..data.len()).unwrap_or_default()
 }
 

@@ -5,12 +5,15 @@ mod bounds;
 mod collect;
 mod leaf;
 mod map;
+mod totals;
 mod zone;
 
 pub use arrays::{Which, bound_array, bound_is_exact, prunable_type, to_column_type};
 pub(crate) use bounds::BOUND_LENGTH_MAX;
 pub use bounds::{Bounds, leaf_bounds};
+pub(crate) use collect::is_bytes;
 pub use collect::leaf_stats;
+pub use totals::{Totals, TotalsBuilder, sum_of};
 pub use zone::ZoneStats;
 
 #[cfg(test)]

@@ -147,7 +147,7 @@ impl BatchWriter {
 
     /// The metadata of all batches.
     pub(super) fn cmb(&self, checksums: bool) -> Result<Vec<u8>> {
-        self.metadata.finish(checksums)
+        self.metadata.finish(None, checksums)
     }
 }
 

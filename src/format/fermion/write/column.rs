@@ -9,7 +9,7 @@ use crate::format::array::{Ends, Piece, check_nulls, check_rows, join, shred, st
 use crate::format::error::{Error, Result};
 use crate::format::fermion::bloom::BloomDesc;
 use crate::format::fermion::cmb::{CmbBuilder, StreamType};
-use crate::format::fermion::schema::{stream_leaves, streams};
+use crate::format::fermion::schema::{leaf_type, stream_leaves, streams};
 
 /// A page of a column that waits to be encoded.
 pub(super) struct ColumnPage<'a> {
@@ -40,7 +40,9 @@ pub(super) struct ColumnWriter {
 
 impl ColumnWriter {
     pub(super) fn new(field: FieldRef, settings: PageSettings) -> Self {
-        let streams: Vec<StreamWriter> = streams(field.data_type()).into_iter().map(StreamWriter::new).collect();
+        let has_totals = settings.statistics() && leaf_type(field.data_type()).is_some();
+        let stream = |kind| if has_totals && kind == StreamType::Data { StreamWriter::new(kind).with_totals() } else { StreamWriter::new(kind) };
+        let streams: Vec<StreamWriter> = streams(field.data_type()).into_iter().map(stream).collect();
         let metadata = CmbBuilder::new(field.data_type());
         let can_be_left_out = stream_leaves(field.data_type()).iter().all(|(holds, leaf)| *holds != StreamType::Data || leaf.is_some());
         Self { field, streams, metadata, settings, can_be_left_out }
@@ -143,6 +145,7 @@ impl ColumnWriter {
 
     /// The column's metadata block; empty when every row is null.
     pub(super) fn cmb(&self, checksums: bool) -> Result<Vec<u8>> {
-        self.metadata.finish(checksums).map_err(|error| error.in_column(self.field.name()))
+        let totals = self.streams.iter().find_map(StreamWriter::totals);
+        self.metadata.finish(totals.as_ref(), checksums).map_err(|error| error.in_column(self.field.name()))
     }
 }

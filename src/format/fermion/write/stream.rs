@@ -16,7 +16,7 @@ use crate::format::error::{Error, Result};
 use crate::format::fermion::bloom::BloomBuilder;
 use crate::format::fermion::cmb::{Chunk, ChunkPage, Pages, StreamType};
 use crate::format::fermion::page::{Page, PageExpect, write_page};
-use crate::format::fermion::stats::{Bounds, ZoneStats, leaf_bounds, leaf_stats};
+use crate::format::fermion::stats::{Bounds, Totals, TotalsBuilder, ZoneStats, leaf_bounds, leaf_stats};
 
 /// Settings of the pages of a stream.
 #[derive(Debug, Clone)]
@@ -40,6 +40,11 @@ impl PageSettings {
             statistics: options.statistics,
             encode: options.encode(),
         }
+    }
+
+    /// Whether statistics are to be written.
+    pub(super) fn statistics(&self) -> bool {
+        self.statistics
     }
 
     fn coded_page(&self, codes: &[u32], ptype: PType) -> Result<Vec<u8>> {
@@ -79,6 +84,8 @@ pub(super) struct StreamWriter {
     filter: BloomBuilder,
     /// The filter of the stripe that is closed, and its blocks.
     built_filter: Option<(Vec<u8>, u32)>,
+    /// Of all stripes, where they are wanted.
+    totals: Option<TotalsBuilder>,
 }
 
 /// A page that waits to be encoded, or for the end of its stripe.
@@ -187,7 +194,19 @@ impl StreamWriter {
             dictionary_memory: Memory::default(),
             filter: BloomBuilder::default(),
             built_filter: None,
+            totals: None,
         }
+    }
+
+    /// Adds up the values.
+    pub(super) fn with_totals(mut self) -> Self {
+        self.totals = Some(TotalsBuilder::default());
+        self
+    }
+
+    /// What they have added up to.
+    pub(super) fn totals(&self) -> Option<Totals> {
+        self.totals.as_ref().map(TotalsBuilder::finish)
     }
 
     pub(super) fn kind(&self) -> StreamType {
@@ -285,6 +304,9 @@ impl StreamWriter {
         if settings.filter.is_some() {
             self.filter.push(&values, array.nulls());
         }
+        if let Some(totals) = &mut self.totals {
+            totals.push(array, &values);
+        }
         let mut start = 0;
         let pages = match ends {
             None => page_lengths(&values, settings.page_bytes, settings.page_rows),
@@ -341,7 +363,7 @@ impl StreamWriter {
     /// Forgets the stripe, in which everything is null.
     pub(super) fn leave_out(&mut self) -> Chunk {
         let stream = std::mem::replace(self, Self::new(self.kind));
-        (self.memory, self.dictionary_memory, self.sharing) = (stream.memory, stream.dictionary_memory, stream.sharing);
+        (self.memory, self.dictionary_memory, self.sharing, self.totals) = (stream.memory, stream.dictionary_memory, stream.sharing, stream.totals);
         if self.kind == StreamType::Validity { Chunk::AllNull } else { Chunk::Default }
     }
 
@@ -353,6 +375,7 @@ impl StreamWriter {
         self.dictionary_memory = stream.dictionary_memory.clone();
         self.sharing = stream.sharing;
         self.built_filter = stream.built_filter;
+        self.totals = stream.totals;
         match stream.kind {
             StreamType::Validity if all_valid => return Ok(Chunk::Default),
             StreamType::Validity if all_null => return Ok(Chunk::AllNull),

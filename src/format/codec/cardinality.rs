@@ -1,0 +1,168 @@
+//! How many different values there are, about: HyperLogLog (Flajolet, Fusy, Gandouet and Meunier, 2007) with the estimator of Ertl (arXiv:1702.01284), which needs no
+//! correction for few or many values.
+
+use std::f64::consts::LN_2;
+
+use arrow::array::Array;
+use arrow::buffer::NullBuffer;
+
+use super::Values;
+use super::distinct::hash_of;
+use super::words::{Word, mix, with_word, words_from};
+
+/// Bits of a hash that choose a register. With 1,024 registers the standard error is 1.04 / 32 = 3.25 %.
+const INDEX_BITS: u32 = 10;
+/// Bits of a hash that are left; a register counts the zeros in front of the first one among them, and one more.
+const REST_BITS: u32 = 64 - INDEX_BITS;
+
+/// Counts different values in 1 KiB.
+#[derive(Debug, Default)]
+pub(crate) struct Cardinality {
+    /// None before the first value: most columns of a very wide table may never have one.
+    registers: Vec<u8>,
+}
+
+impl Cardinality {
+    /// Adds the valid ones of these values.
+    pub(crate) fn push(&mut self, values: &Values, nulls: Option<&NullBuffer>) {
+        let valid = nulls.map_or(values.len(), |nulls| nulls.len() - nulls.null_count());
+        if valid == 0 {
+            return;
+        }
+        self.registers.resize(1 << INDEX_BITS, 0);
+        match values {
+            Values::Bool(bits) => {
+                let set = nulls.map_or_else(|| bits.count_set_bits(), |nulls| (bits & nulls.inner()).count_set_bits());
+                let seen = [(0, set < valid), (1, set > 0)];
+                seen.iter().filter(|(_, is_seen)| *is_seen).for_each(|(value, _)| self.add(mix(*value)));
+            }
+            Values::Fixed { ptype, bytes } => with_word!(ptype.width().unwrap_or(1), T => {
+                let words = words_from::<T>(bytes);
+                self.add_valid(words.len(), nulls, |index| words[index].hash());
+            }),
+            Values::Bytes(array) => self.add_valid(array.len(), nulls, |index| hash_of(array, index)),
+        }
+    }
+
+    fn add_valid(&mut self, len: usize, nulls: Option<&NullBuffer>, hash: impl Fn(usize) -> u64) {
+        match nulls {
+            Some(nulls) if nulls.null_count() > 0 => {
+                nulls.valid_slices().for_each(|(start, end)| (start..end).for_each(|index| self.add(hash(index))));
+            }
+            _ => (0..len).for_each(|index| self.add(hash(index))),
+        }
+    }
+
+    fn add(&mut self, hash: u64) {
+        // Hashes of numbers that follow each other are spread more evenly than by chance, until they are mixed once more.
+        let hash = mix(hash);
+        let rest = hash << INDEX_BITS | 1 << (INDEX_BITS - 1);
+        let index = usize::try_from(hash >> REST_BITS).unwrap_or(0);
+        if let Some(register) = self.registers.get_mut(index) {
+            *register = (*register).max(u8::try_from(rest.leading_zeros() + 1).unwrap_or(u8::MAX));
+        }
+    }
+
+    /// How many there are, about.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an estimate is a number above zero, and saturates")]
+    pub(crate) fn estimate(&self) -> u64 {
+        if self.registers.is_empty() {
+            return 0;
+        }
+        let count = |value: u32| self.registers.iter().filter(|register| u32::from(**register) == value).count() as f64;
+        let registers = self.registers.len() as f64;
+        let full = registers * tau(1.0 - count(REST_BITS + 1) / registers);
+        let partly = (1..=REST_BITS).rev().fold(full, |sum, value| 0.5 * (sum + count(value)));
+        let sum = partly + registers * sigma(count(0) / registers);
+        (registers * registers / (2.0 * LN_2 * sum)).round() as u64
+    }
+}
+
+/// x + Σ x^(2^k) 2^(k-1), the part of registers without a value.
+#[expect(clippy::float_cmp, reason = "until it changes no more")]
+fn sigma(mut x: f64) -> f64 {
+    let (mut sum, mut before, mut factor) = (x, f64::NAN, 1.0);
+    while sum != before && sum.is_finite() {
+        before = sum;
+        x *= x;
+        sum += x * factor;
+        factor += factor;
+    }
+    sum
+}
+
+/// (1 - x - Σ (1 - x^(2^-k))² 2^-k) / 3, the part of registers that can count no further.
+#[expect(clippy::float_cmp, reason = "until it changes no more")]
+fn tau(mut x: f64) -> f64 {
+    if x <= 0.0 || x >= 1.0 {
+        return 0.0;
+    }
+    let (mut sum, mut before, mut factor) = (1.0 - x, f64::NAN, 1.0);
+    while sum != before {
+        before = sum;
+        x = x.sqrt();
+        factor *= 0.5;
+        sum -= (1.0 - x) * (1.0 - x) * factor;
+    }
+    sum / 3.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::codec::PType;
+
+    use arrow::array::BinaryViewArray;
+    use arrow::buffer::{BooleanBuffer, Buffer};
+
+    fn estimate(values: &Values, nulls: Option<&NullBuffer>) -> f64 {
+        let mut cardinality = Cardinality::default();
+        // What comes again counts once.
+        (0..3).for_each(|_| cardinality.push(values, nulls));
+        cardinality.estimate() as f64
+    }
+
+    fn numbers(count: u64, step: u64) -> Values {
+        Values::Fixed { ptype: PType::U64, bytes: Buffer::from_vec((0..count).map(|i| i.wrapping_mul(step)).collect()) }
+    }
+
+    #[test]
+    fn estimates_are_near_for_few_and_many_values_of_any_pattern() {
+        for count in [1_u64, 2, 5, 25, 100, 500, 1000, 2500, 5000, 20_000, 200_000, 1_000_000] {
+            for step in [1, 8, 1 << 20, 0x9E37_79B9_7F4A_7C15, 3_600_000_000] {
+                let found = estimate(&numbers(count, step), None);
+                // Four standard errors, and of few values two.
+                let near = (count as f64 * 0.13).max(if count > 10 { 2.0 } else { 0.0 });
+                assert!((found - count as f64).abs() <= near, "{count} values, {step} apart: {found}");
+            }
+            let strings: Vec<String> = (0..count.min(20_000)).map(|i| format!("{i:>width$}", width = usize::try_from(i % 30).unwrap())).collect();
+            let found = estimate(&Values::Bytes(BinaryViewArray::from_iter_values(&strings)), None);
+            let count = strings.len() as f64;
+            assert!((found - count).abs() <= (count * 0.13).max(if count > 10.0 { 2.0 } else { 0.0 }), "{count} strings: {found}");
+        }
+    }
+
+    #[test]
+    fn nulls_are_no_values() {
+        let nulls = NullBuffer::from((0..1000).map(|i| i % 4 == 0).collect::<Vec<_>>());
+        let found = estimate(&numbers(1000, 1), Some(&nulls));
+        assert!((found - 250.0).abs() <= 20.0, "{found}");
+        let none = NullBuffer::new_null(1000);
+        assert!(estimate(&numbers(1000, 1), Some(&none)).abs() < 0.5);
+        for (bits, nulls, count) in [
+            ([true, false, true], [true, true, true], 2.0),
+            ([true, false, true], [true, false, true], 1.0),
+            ([true, false, true], [false, true, false], 1.0),
+        ] {
+            let found = estimate(&Values::Bool(BooleanBuffer::from(bits.to_vec())), Some(&NullBuffer::from(nulls.to_vec())));
+            assert!((found - count).abs() < 0.5, "{bits:?} {nulls:?}: {found}");
+        }
+    }
+
+    #[test]
+    fn full_registers_give_a_number() {
+        assert_eq!(Cardinality { registers: vec![u8::try_from(REST_BITS + 1).unwrap(); 1024] }.estimate(), u64::MAX);
+        assert_eq!(Cardinality { registers: vec![0; 1024] }.estimate(), 0);
+        assert_eq!(Cardinality::default().estimate(), 0);
+    }
+}
