@@ -5,6 +5,7 @@ mod convert;
 mod demo;
 mod engine;
 mod error;
+mod hdfs;
 mod inspect;
 mod output;
 mod script;

@@ -26,6 +26,7 @@ use datafusion_cli::{DATAFUSION_CLI_VERSION, exec};
 
 use crate::context;
 use crate::error::{Doing, Error, Result};
+use crate::hdfs::HdfsRegistry;
 use crate::output;
 use crate::script::{self, explained};
 
@@ -176,7 +177,8 @@ fn config(args: &ShellArgs) -> EngineResult<SessionConfig> {
 }
 
 fn runtime(args: &ShellArgs, registry: &Arc<InstrumentedObjectStoreRegistry>) -> EngineResult<Arc<RuntimeEnv>> {
-    let mut builder = RuntimeEnvBuilder::new().with_object_store_registry(Arc::<InstrumentedObjectStoreRegistry>::clone(registry));
+    let stores = Arc::new(HdfsRegistry(Arc::<InstrumentedObjectStoreRegistry>::clone(registry)));
+    let mut builder = RuntimeEnvBuilder::new().with_object_store_registry(stores);
     if let Some(bytes) = args.memory_limit {
         builder = builder.with_memory_pool(memory_pool(bytes, &args.mem_pool_type, args.top_memory_consumers));
     }
