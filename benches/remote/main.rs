@@ -6,7 +6,7 @@
 //!
 //! The store is simulated: each request takes 1, 10 or 50 ms, and all share a line of 200 MB/s. The table is made by SQL, the same for both. The sides take turns within each query, every time is a median,
 //! and the rows must be the same. `register` is a session of its own; other queries find its metadata in the session's cache. Parquet is DataFusion's own with its defaults, and with `pushdown_filters`.
-//! Prints Markdown to standard output.
+//! `--gap BYTES` sets Fermion's `coalesce_gap`, from which its default was chosen. Prints Markdown to standard output.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
 #[path = "../tpch/fingerprint.rs"]
@@ -60,7 +60,7 @@ const QUERIES: [(&str, &str); 6] = [
 const SIDES: [(&str, &str, bool); 3] = [("Parquet", "parquet", false), ("pushdown", "parquet", true), ("Fermion", "fermion", true)];
 
 fn main() -> Result<()> {
-    let (mut bench, mut rows, mut runs) = (false, 2_000_000_u64, 3_usize);
+    let (mut bench, mut rows, mut runs, mut gap) = (false, 2_000_000_u64, 3_usize, None);
     let mut arguments = env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
@@ -69,6 +69,7 @@ fn main() -> Result<()> {
             "--test" => {}
             "--rows" => rows = value()?.parse()?,
             "--runs" => runs = value()?.parse::<usize>()?.max(1),
+            "--gap" => gap = Some(value()?.parse::<u64>()?),
             other => return Err(format!("unknown option {other}").into()),
         }
     }
@@ -83,7 +84,7 @@ fn main() -> Result<()> {
     println!("| | ms of a request | Parquet, ms | pushdown, ms | Fermion, ms | faster by | requests | MB |");
     println!("|---|--:|--:|--:|--:|--:|--:|--:|");
     for latency in LATENCIES {
-        measure(&runtime, &store, Duration::from_millis(latency), runs)?;
+        measure(&runtime, &store, Duration::from_millis(latency), runs, gap)?;
     }
     Ok(())
 }
@@ -114,13 +115,16 @@ struct Found {
     traffic: Traffic,
 }
 
-fn measure(runtime: &Runtime, store: &Arc<FarStore>, latency: Duration, runs: usize) -> Result<()> {
+fn measure(runtime: &Runtime, store: &Arc<FarStore>, latency: Duration, runs: usize, gap: Option<u64>) -> Result<()> {
     store.set_latency(latency);
     let mut found: Vec<Found> = SIDES.iter().map(|_| Found::default()).collect();
     let mut sessions = Vec::new();
     for run in 0..runs {
         for ((_, format, pushdown), found) in SIDES.iter().zip(&mut found) {
             let session = session(store, *pushdown)?;
+            if let Some(gap) = gap {
+                read(runtime, &session, &format!("SET fermion.coalesce_gap = {gap}"), |_| Ok(()))?;
+            }
             let sql = format!("CREATE EXTERNAL TABLE events STORED AS {format} LOCATION 'far://store/events.{format}'");
             ask(runtime, store, &session, &sql, found)?;
             if run + 1 == runs {

@@ -67,6 +67,7 @@ impl TableFormat for Alkaid {
             bloom_filters: false,
             pushdown_filters,
             max_in_list_size,
+            estimates: false,
         }
     }
 

@@ -123,7 +123,7 @@ impl<F: TableFormat> FormatOf<F> {
     }
 
     async fn statistics(&self, reader: &ObjectReader, open: &OpenFile, table: &SchemaRef) -> Result<Statistics> {
-        let statistics = stats::statistics(reader, open, table, &self.positions, F::reading(&self.options.read).eager_load_threshold).await?;
+        let statistics = stats::statistics(reader, open, table, &self.positions, &F::reading(&self.options.read)).await?;
         // By now the file has its schema and, if they are eager, all columns.
         cache::keep(reader, open);
         Ok(statistics)

@@ -65,6 +65,8 @@ pub struct Reading {
     pub(super) bloom_filters: bool,
     pub(super) pushdown_filters: bool,
     pub(super) max_in_list_size: usize,
+    /// Give the optimizer estimates beside what is exact.
+    pub(super) estimates: bool,
 }
 
 /// How ranges of a file are asked for.

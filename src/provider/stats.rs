@@ -12,6 +12,7 @@ use datafusion::error::Result;
 
 use super::cache::OpenFile;
 use super::io::ObjectReader;
+use super::kind::Reading;
 use super::schema::{ColumnFinder, Positions, is_read_as};
 use crate::format::Result as FormatResult;
 use crate::format::file::Metadata;
@@ -19,13 +20,13 @@ use crate::format::file::Metadata;
 /// Digits by which the sum of decimals is longer than they are.
 const SUM_DIGITS: u8 = 10;
 
-/// Statistics of a file, whose metadata may be loaded up to so many bytes, in terms of the table's columns (those in files, not those of partitions).
+/// Statistics of a file, whose metadata may be loaded up to the threshold for that, in terms of the table's columns (those in files, not those of partitions).
 pub(super) async fn statistics(
     reader: &ObjectReader,
     open: &OpenFile,
     table: &SchemaRef,
     positions: &Positions,
-    bytes_max: u64,
+    reading: &Reading,
 ) -> Result<Statistics> {
     let fault = |error| reader.fault(error);
     let columns: Vec<usize> = if open.meta.is_eager() && !positions.are_of_used_columns() {
@@ -36,13 +37,13 @@ pub(super) async fn statistics(
         let fields = table.fields().iter().enumerate();
         fields.filter_map(|(index, field)| finder.find(field.name(), positions.of_column(index))).collect()
     };
-    if positions.are_of_used_columns() || open.meta.unloaded_bytes(&columns).map_err(fault)? <= bytes_max {
+    if positions.are_of_used_columns() || open.meta.unloaded_bytes(&columns).map_err(fault)? <= reading.eager_load_threshold {
         open.load_columns(reader, &columns).await?;
     }
-    from_metadata(open.meta.as_ref(), table, positions).map_err(|error| reader.fault(error))
+    from_metadata(open.meta.as_ref(), table, positions, reading.estimates).map_err(|error| reader.fault(error))
 }
 
-fn from_metadata(meta: &dyn Metadata, table: &Schema, positions: &Positions) -> FormatResult<Statistics> {
+fn from_metadata(meta: &dyn Metadata, table: &Schema, positions: &Positions, estimates: bool) -> FormatResult<Statistics> {
     let rows = usize::try_from(meta.row_count()).unwrap_or(usize::MAX);
     let file = meta.schema()?;
     let mut finder = ColumnFinder::new(&file);
@@ -50,8 +51,11 @@ fn from_metadata(meta: &dyn Metadata, table: &Schema, positions: &Positions) -> 
     for (index, field) in table.fields().iter().enumerate() {
         let mut column = match finder.find(field.name(), positions.of_column(index)) {
             Some(column) => known_column(meta, column, file.field(column).data_type(), field.data_type())?,
-            None => ColumnStatistics::new_unknown().with_null_count(Precision::Exact(rows)).with_distinct_count(Precision::Inexact(0)),
+            None => ColumnStatistics::new_unknown().with_null_count(Precision::Exact(rows)),
         };
+        if !estimates {
+            (column.distinct_count, column.byte_size) = (Precision::Absent, Precision::Absent);
+        }
         if let Some(bytes) = fixed_size(field.data_type(), rows) {
             column.byte_size = Precision::Exact(bytes);
         }

@@ -113,7 +113,7 @@ fn tag(hash: u64) -> u32 {
 }
 
 /// Whether a value is short enough to be its view.
-fn is_inlined(view: u128) -> bool {
+pub(super) fn is_inlined(view: u128) -> bool {
     (view & 0xFFFF_FFFF) <= 12
 }
 

@@ -18,6 +18,9 @@ pub(super) type U256 = [u128; 2];
 pub(super) trait Word: FromBytes + IntoBytes + Immutable + KnownLayout + Copy + Eq + Default + Debug + Send + Sync + 'static {
     /// 64 bits that equal words share and different words rarely do.
     fn hash(self) -> u64;
+
+    /// 128 bits that equal words share and different words rarely do.
+    fn halves(self) -> (u64, u64);
 }
 
 /// Multiplying by an odd constant spreads low bits upwards; folding the halves of the product brings them back down.
@@ -35,6 +38,10 @@ macro_rules! words {
             fn hash(self) -> u64 {
                 mix(u64::from(self))
             }
+
+            fn halves(self) -> (u64, u64) {
+                (u64::from(self), 0)
+            }
         }
     )*};
 }
@@ -45,11 +52,20 @@ impl Word for u128 {
     fn hash(self) -> u64 {
         mix(mix(self as u64) ^ (self >> 64) as u64)
     }
+
+    #[expect(clippy::cast_possible_truncation, reason = "takes both halves")]
+    fn halves(self) -> (u64, u64) {
+        (self as u64, (self >> 64) as u64)
+    }
 }
 
 impl Word for U256 {
     fn hash(self) -> u64 {
         mix(self[0].hash() ^ self[1].hash().rotate_left(1))
+    }
+
+    fn halves(self) -> (u64, u64) {
+        (self[0].hash(), self[1].hash())
     }
 }
 

@@ -15,7 +15,7 @@ use crate::format::fermion::batches::{BATCH_STREAMS, BatchColumn, ID_STREAM, bat
 use crate::format::fermion::cit::Cit;
 use crate::format::fermion::cmb::{Cmb, CmbExpect};
 use crate::format::fermion::footer::Footer;
-use crate::format::fermion::schema::{ORDERING_KEY, SchemaArea, leaf_type, stream_layout};
+use crate::format::fermion::schema::{ORDERING_KEY, SchemaArea, Schemas, leaf_type, stream_layout};
 use crate::format::fermion::stripes::{Stripe, read_stripes};
 use crate::format::scan::{ColumnSummary, Section};
 use crate::format::wire;
@@ -25,10 +25,13 @@ use crate::format::wire;
 pub struct FileMeta {
     footer: Footer,
     file_length: u64,
-    /// The end of the file up to the footer, at least from the schema on.
+    /// The end of the CMB area, or all of it, that came with the end of the file.
     known: Bytes,
     known_start: u64,
-    schema: SchemaArea,
+    /// Of this file, or of others too.
+    schema: Arc<SchemaArea>,
+    /// Nobody else had the schema when the file was opened.
+    is_first_of_schema: bool,
     cit: Cit,
     stripes: Arc<[Stripe]>,
     columns: RwLock<HashMap<usize, ColumnMeta>>,
@@ -47,9 +50,9 @@ pub enum ColumnMeta {
 
 impl FileMeta {
     /// From the end of the file, `known`, which starts at `known_start` and holds at least the schema and what follows it.
-    pub(super) fn new(footer: Footer, file_length: u64, known_start: u64, known: Bytes) -> Result<Self> {
+    pub(super) fn new(footer: Footer, file_length: u64, known_start: u64, known: &Bytes, schemas: &Schemas) -> Result<Self> {
         let area = |section, range: Range<u64>, crc: u32| {
-            let bytes = part(&known, known_start, &range).ok_or_else(|| Error::eof(format!("there are no bytes {range:?} of metadata")));
+            let bytes = part(known, known_start, &range).ok_or_else(|| Error::eof(format!("there are no bytes {range:?} of metadata")));
             bytes.and_then(|bytes| check_crc(bytes, crc)).map_err(|error| error.in_section(section).at(range.start))
         };
         let cit_end = footer.cit_offset.saturating_add(8 * u64::from(footer.column_count));
@@ -57,16 +60,19 @@ impl FileMeta {
         let schema = area(Section::Schema, footer.schema_offset..footer.cit_offset, footer.schema_crc)?;
         let cit = area(Section::ColumnIndex, footer.cit_offset..cit_end, footer.cit_crc)?;
         let stripes = area(Section::StripeDirectory, footer.stripes_offset..stripes_end, footer.stripes_crc)?;
-        let schema = SchemaArea::open(schema, footer.column_count).map_err(|error| error.at(footer.schema_offset))?;
+        let schema = schemas.open(&schema, footer.schema_crc, footer.column_count).map_err(|error| error.at(footer.schema_offset))?;
+        let cmbs = part(known, known_start, &(known_start..footer.schema_offset)).unwrap_or_default();
+        let cmbs = without_much_else(cmbs, known.len());
         Ok(Self {
-            cit: Cit::new(cit, footer.cmb_offset..footer.schema_offset),
+            cit: Cit::new(without_much_else(cit, known.len()), footer.cmb_offset..footer.schema_offset),
+            is_first_of_schema: Arc::strong_count(&schema) == 1,
             stripes: read_stripes(&stripes, &footer)?.into(),
             schema,
             columns: RwLock::default(),
             batch_schema: OnceLock::new(),
             footer,
             file_length,
-            known,
+            known: cmbs,
             known_start,
         })
     }
@@ -175,9 +181,8 @@ impl FileMeta {
         // A CMB that came with the end of the file is a part of `known`.
         let is_known = |column: &usize| self.cmb_range(*column).is_ok_and(|range| range.start >= self.known_start);
         let cmbs: usize = columns.iter().map(|(column, meta)| meta.memory_size(!is_known(column))).sum();
-        // The schema's bytes and the CIT's are part of `known`.
-        let built = self.schema.memory_size().saturating_sub(self.schema.area_length());
-        size_of::<Self>() + self.known.len() + built + self.stripes.len() * size_of::<Stripe>() + cmbs
+        let schema = if self.is_first_of_schema { self.schema.memory_size() } else { 0 };
+        size_of::<Self>() + self.known.len() + self.cit.memory_size() + schema + self.stripes.len() * size_of::<Stripe>() + cmbs
     }
 
     /// Loads the metadata of these columns, as far as it is not loaded yet.
@@ -273,6 +278,11 @@ impl ColumnMeta {
             Self::Cmb(cmb) => cmb.memory_size(with_bytes),
         }
     }
+}
+
+/// A copy, if keeping a slice would keep more than twice its bytes in memory.
+fn without_much_else(slice: Bytes, whole_length: usize) -> Bytes {
+    if slice.len() < whole_length / 2 { Bytes::copy_from_slice(&slice) } else { slice }
 }
 
 /// The bytes of `range`, of which `bytes` starts at `start`, if all are there.

@@ -1,10 +1,13 @@
 //! Opening a file: the footer, and what it points to, in one fetch or two.
 
+use std::sync::Arc;
+
 use bytes::{Bytes, BytesMut};
 
 use super::meta::FileMeta;
 use crate::format::error::{Error, Result};
 use crate::format::fermion::footer::{Footer, HEADER_LENGTH, MAGIC};
+use crate::format::fermion::schema::Schemas;
 use crate::format::scan::{Fetch, Load, Loading, Section};
 use crate::format::wire;
 
@@ -28,6 +31,7 @@ impl Default for OpenOptions {
 pub struct Open {
     file_length: u64,
     options: OpenOptions,
+    schemas: Arc<Schemas>,
     state: State,
 }
 
@@ -52,7 +56,13 @@ impl Open {
             // Says the same as a footer that cannot be read.
             Footer::read(&[], file_length)?;
         }
-        Ok(Self { file_length, options: options.clone(), state: State::Begin })
+        Ok(Self { file_length, options: options.clone(), schemas: Arc::default(), state: State::Begin })
+    }
+
+    /// Shares the schema with other files that are open and have the same one.
+    #[must_use]
+    pub fn sharing(self, schemas: &Arc<Schemas>) -> Self {
+        Self { schemas: Arc::clone(schemas), ..self }
     }
 
     fn fetch_tail(&mut self) -> Loading<FileMeta> {
@@ -72,7 +82,7 @@ impl Open {
         let kept_start = tail_start.max(footer.cmb_offset);
         let kept = part_of(tail, tail_start, kept_start)?;
         if kept_start <= needed_start {
-            return FileMeta::new(footer, self.file_length, kept_start, without_much_else(kept, tail.len())).map(Loading::Ready);
+            return FileMeta::new(footer, self.file_length, kept_start, &kept, &self.schemas).map(Loading::Ready);
         }
         self.state = State::Metadata { footer, start: needed_start, tail: kept };
         let section = if is_eager { Section::ColumnMetadata } else { Section::Schema };
@@ -83,7 +93,7 @@ impl Open {
         let mut joined = BytesMut::with_capacity(fetched.len() + tail.len());
         joined.extend_from_slice(fetched);
         joined.extend_from_slice(tail);
-        FileMeta::new(footer, self.file_length, start, joined.freeze()).map(Loading::Ready)
+        FileMeta::new(footer, self.file_length, start, &joined.freeze(), &self.schemas).map(Loading::Ready)
     }
 }
 
@@ -124,9 +134,4 @@ fn only(mut fetched: Vec<Bytes>, length: u64) -> Result<Bytes> {
 fn part_of(bytes: &Bytes, bytes_start: u64, from: u64) -> Result<Bytes> {
     let skip = usize::try_from(from - bytes_start).ok().filter(|skip| *skip <= bytes.len());
     skip.map(|skip| bytes.slice(skip..)).ok_or_else(|| Error::invalid_file("the metadata begins beyond the end of the file"))
-}
-
-/// A copy, if keeping a slice would keep more than twice its bytes in memory.
-fn without_much_else(slice: Bytes, whole_length: usize) -> Bytes {
-    if slice.len() < whole_length / 2 { Bytes::copy_from_slice(&slice) } else { slice }
 }

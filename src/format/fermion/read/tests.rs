@@ -389,3 +389,25 @@ fn answers_that_were_not_asked_for_are_refused() {
         assert_eq!(load.resume(answer).unwrap_err().kind(), ErrorKind::InvalidArgument);
     }
 }
+
+#[test]
+fn files_of_one_schema_keep_it_once() {
+    let (one, other) = (file().bytes, file_with_gaps(8).bytes);
+    let schemas = Arc::default();
+    let open_shared = |bytes: &[u8]| {
+        let mut open = Open::new(bytes.len() as u64, &OpenOptions::default()).unwrap().sharing(&schemas);
+        drive(&mut open, bytes).unwrap().0
+    };
+    let first = open_shared(&one);
+    let alone = first.memory_size();
+    let second = open_shared(&one);
+    let schema_bytes = usize::try_from(first.footer().cit_offset - first.footer().schema_offset).unwrap();
+    assert_eq!(alone - second.memory_size(), schema_bytes);
+    // It is built once, for both, and counted once.
+    assert!(Arc::ptr_eq(&first.schema().unwrap(), &second.schema().unwrap()));
+    assert!(first.memory_size() > alone && second.memory_size() == alone - schema_bytes);
+    assert_eq!(first.schema().unwrap().as_ref(), &schema());
+    let third = open_shared(&other);
+    assert_eq!(third.schema().unwrap().fields().len(), third.stored_columns());
+    assert_ne!(third.stored_columns(), first.stored_columns());
+}

@@ -111,9 +111,9 @@ impl SchemaArea {
         Ok(Arc::clone(self.schema.get_or_init(|| schema)))
     }
 
-    /// Bytes of the area.
-    pub fn area_length(&self) -> usize {
-        self.bytes.len()
+    /// The bytes of the area.
+    pub(super) fn bytes(&self) -> &Bytes {
+        &self.bytes
     }
 
     /// Bytes in memory: the area, and the schema if it has been built.

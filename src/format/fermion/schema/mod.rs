@@ -1,12 +1,14 @@
 //! The schema area: names and types of the columns, each readable without the others.
 
 mod area;
+mod shared;
 mod streams;
 mod types;
 mod wire;
 mod write;
 
 pub use area::SchemaArea;
+pub use shared::Schemas;
 pub use streams::{Stream, StreamType, leaf_type, stream_count, stream_layout, stream_leaves, streams};
 pub use write::write_schema;
 
