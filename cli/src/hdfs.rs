@@ -1,14 +1,25 @@
 //! Tables at `hdfs://` and `viewfs://` URLs: a connection to a name node, or to a name service of the Hadoop configuration, is made when it is first named.
 
+use std::fmt;
 use std::sync::Arc;
 
-use datafusion::error::Result;
+use async_trait::async_trait;
+use datafusion::error::Result as EngineResult;
 use datafusion::execution::object_store::ObjectStoreRegistry;
-use hdfs_native_object_store::HdfsObjectStoreBuilder;
-use object_store::ObjectStore;
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
+use hdfs_native_object_store::{HdfsObjectStore, HdfsObjectStoreBuilder};
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload,
+    PutResult, Result, UploadPart,
+};
 use url::{Position, Url};
 
 const SCHEMES: [&str; 2] = ["hdfs", "viewfs"];
+
+/// Where a name node listens if nothing else is said.
+const PORT: u16 = 8020;
 
 /// The stores of another registry, and those of HDFS.
 #[derive(Debug)]
@@ -16,30 +27,150 @@ pub(crate) struct HdfsRegistry<R>(pub(crate) Arc<R>);
 
 impl<R: ObjectStoreRegistry> ObjectStoreRegistry for HdfsRegistry<R> {
     fn register_store(&self, url: &Url, store: Arc<dyn ObjectStore>) -> Option<Arc<dyn ObjectStore>> {
-        self.0.register_store(url, store)
+        match self.0.get_store(url) {
+            // The shell gets a store and registers it, for each statement, and the registry would wrap it each time.
+            Ok(known) if Arc::ptr_eq(&known, &store) => Some(known),
+            _ => self.0.register_store(url, store),
+        }
     }
 
-    fn deregister_store(&self, url: &Url) -> Result<Arc<dyn ObjectStore>> {
+    fn deregister_store(&self, url: &Url) -> EngineResult<Arc<dyn ObjectStore>> {
         self.0.deregister_store(url)
     }
 
-    fn get_store(&self, url: &Url) -> Result<Arc<dyn ObjectStore>> {
+    fn get_store(&self, url: &Url) -> EngineResult<Arc<dyn ObjectStore>> {
         let known = self.0.get_store(url);
         if known.is_ok() || !SCHEMES.contains(&url.scheme()) {
             return known;
         }
-        let store = HdfsObjectStoreBuilder::new().with_url(&url[..Position::BeforePath]).build()?;
-        self.0.register_store(url, Arc::new(store));
+        self.0.register_store(url, Arc::new(HdfsStore::new(url)));
         // As the registry wraps it.
         self.0.get_store(url)
+    }
+}
+
+/// HDFS, whose errors say where, and which does not list what is being written.
+#[derive(Debug)]
+struct HdfsStore {
+    url: String,
+    /// Or why there is none. The shell would not tell, so whoever uses it is told.
+    inner: Result<HdfsObjectStore, String>,
+}
+
+impl HdfsStore {
+    fn new(url: &Url) -> Self {
+        let url = &url[..Position::BeforePath];
+        let connect = |url: &str| HdfsObjectStoreBuilder::new().with_url(url).build();
+        let inner = connect(url).or_else(|error| connect(&format!("{url}:{PORT}")).map_err(|_| error));
+        let hint = "name a host and port, or have HADOOP_CONF_DIR name the folder of core-site.xml and hdfs-site.xml";
+        Self { url: url.to_owned(), inner: inner.map_err(|error| format!("{error}; {hint}")) }
+    }
+
+    fn inner(&self) -> Result<&HdfsObjectStore> {
+        self.inner.as_ref().map_err(|reason| self.error(reason.clone().into()))
+    }
+
+    fn error(&self, source: Box<dyn std::error::Error + Send + Sync>) -> Error {
+        Error::Generic { store: "HDFS", source: format!("{}: {source}", self.url).into() }
+    }
+
+    /// Others name a path.
+    fn named<T>(&self, result: Result<T>) -> Result<T> {
+        result.map_err(|error| if let Error::Generic { source, .. } = error { self.error(source) } else { error })
+    }
+}
+
+impl fmt::Display for HdfsStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.url)
+    }
+}
+
+/// Whether a file is what this store, or Hadoop's command line, writes before it gets its name.
+fn is_unfinished(path: &Path) -> bool {
+    let name = path.filename().unwrap_or_default();
+    let number = name.strip_prefix('.').and_then(|name| name.rsplit_once(".tmp.")).map(|(_, number)| number);
+    number.is_some_and(|number| number.bytes().all(|digit| digit.is_ascii_digit())) || name.ends_with("._COPYING_")
+}
+
+#[async_trait]
+impl ObjectStore for HdfsStore {
+    async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        self.named(self.inner()?.put_opts(location, payload, options).await)
+    }
+
+    async fn put_multipart_opts(&self, location: &Path, options: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
+        let inner = self.named(self.inner()?.put_multipart_opts(location, options).await)?;
+        Ok(Box::new(Upload { inner, is_over: false }))
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        self.named(self.inner()?.get_opts(location, options).await)
+    }
+
+    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        match self.inner() {
+            Ok(inner) => inner.delete_stream(locations),
+            Err(error) => futures::stream::once(async { Err(error) }).boxed(),
+        }
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        let (url, inner) = (self.url.clone(), self.inner.clone());
+        match self.inner() {
+            Ok(listing) => {
+                let named = Self { url, inner };
+                let listed = listing.list(prefix).map(move |object| named.named(object));
+                listed.try_filter(|object| futures::future::ready(!is_unfinished(&object.location))).boxed()
+            }
+            Err(error) => futures::stream::once(async { Err(error) }).boxed(),
+        }
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        let mut listed = self.named(self.inner()?.list_with_delimiter(prefix).await)?;
+        listed.objects.retain(|object| !is_unfinished(&object.location));
+        Ok(listed)
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.named(self.inner()?.copy_opts(from, to, options).await)
+    }
+}
+
+/// An upload that may be aborted after it could not be completed, so that the reason is what is told.
+#[derive(Debug)]
+struct Upload {
+    inner: Box<dyn MultipartUpload>,
+    is_over: bool,
+}
+
+#[async_trait]
+impl MultipartUpload for Upload {
+    fn put_part(&mut self, data: PutPayload) -> UploadPart {
+        self.inner.put_part(data)
+    }
+
+    async fn complete(&mut self) -> Result<PutResult> {
+        self.is_over = true;
+        self.inner.complete().await
+    }
+
+    async fn abort(&mut self) -> Result<()> {
+        if self.is_over { Ok(()) } else { self.inner.abort().await }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use datafusion::execution::object_store::DefaultObjectStoreRegistry;
+    use object_store::ObjectStoreExt;
 
     use super::*;
+
+    fn store(url: &str) -> EngineResult<Arc<dyn ObjectStore>> {
+        HdfsRegistry(Arc::new(DefaultObjectStoreRegistry::new())).get_store(&Url::parse(url).unwrap())
+    }
 
     #[tokio::test]
     async fn a_store_is_made_once_for_each_name_node() {
@@ -50,5 +181,27 @@ mod tests {
         assert!(!Arc::ptr_eq(&one, &get("hdfs://127.0.0.1:9001/b/").unwrap()));
         assert!(get("file:///t.fermion").is_ok());
         assert!(get("s3://bucket/t.fermion").is_err());
+    }
+
+    #[tokio::test]
+    async fn errors_say_where_and_what_to_do() {
+        // Nobody listens at this port, nor is there such a name service.
+        for (url, said) in [("hdfs://127.0.0.1:1/", "refused"), ("viewfs://nowhere/", "HADOOP_CONF_DIR")] {
+            let error = store(url).unwrap().head(&"t.fermion".into()).await.unwrap_err().to_string();
+            assert!(error.contains(url.trim_end_matches('/')) && error.contains(said), "{error}");
+            let error = store(url).unwrap().list(None).try_collect::<Vec<_>>().await.unwrap_err().to_string();
+            assert!(error.contains(url.trim_end_matches('/')), "{error}");
+        }
+        assert!(store("hdfs://127.0.0.1/").unwrap().head(&"t".into()).await.unwrap_err().to_string().contains("refused"));
+    }
+
+    #[test]
+    fn what_is_being_written_is_no_file_of_a_table() {
+        for name in ["t/.a.fermion.tmp.1", "t/.b.tmp.23", "t/a.fermion._COPYING_"] {
+            assert!(is_unfinished(&name.into()), "{name}");
+        }
+        for name in ["t/a.fermion", "t/.a.fermion", "t/a.tmp.1", "t/.a.tmp.x", "a.tmp.1/b.fermion", ".a.tmp.1/b.fermion"] {
+            assert!(!is_unfinished(&name.into()), "{name}");
+        }
     }
 }

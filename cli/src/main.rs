@@ -56,7 +56,7 @@ enum Action {
     Demo(DemoArgs),
     /// Show what a Fermion file is made of: areas, columns, pages, encodings, statistics
     Inspect(InspectArgs),
-    /// Read Fermion files, check their checksums, counts and bounds, and name each fault
+    /// Read Fermion files, check their checksums, counts, bounds and sums, and name each fault
     Verify(VerifyArgs),
 }
 

@@ -19,7 +19,7 @@ use super::places::{places, schema_at};
 use super::table::TableOf;
 use super::wide::is_wide;
 
-/// Makes tables for statements: DataFusion's own, but under the name of a format of several endings, a folder has the files of all of them.
+/// Makes tables for statements: DataFusion's own, but a folder has the files of all of the format's endings and no others.
 #[derive(Debug, Default)]
 pub(super) struct TablesOf<F: TableFormat> {
     engine: DefaultTableFactory,
@@ -29,10 +29,12 @@ pub(super) struct TablesOf<F: TableFormat> {
 #[async_trait]
 impl<F: TableFormat> TableProviderFactory for TablesOf<F> {
     async fn create(&self, state: &dyn Session, statement: &CreateExternalTable) -> Result<Arc<dyn TableProvider>> {
-        if F::EXTENSIONS.len() > 1 && statement.file_type.eq_ignore_ascii_case(F::NAME) && !statement.unbounded {
+        if statement.file_type.eq_ignore_ascii_case(F::NAME) && !statement.unbounded {
             let url = |location: &String| Ok(ListingTableUrl::parse(location)?.with_table_ref(statement.name.clone()));
             let urls = statement.locations.iter().map(url).collect::<Result<Vec<_>>>()?;
-            if urls.iter().any(|url| url.is_collection() && url.get_glob().is_none()) {
+            // Of a format of one ending the engine leaves out other files by itself, but in folders of this machine alone.
+            let is_ours = |url: &ListingTableUrl| url.is_collection() && url.get_glob().is_none() && (F::EXTENSIONS.len() > 1 || !url.is_folder());
+            if urls.iter().any(is_ours) {
                 return self.of_folders(state, statement, &urls).await;
             }
         }

@@ -11,7 +11,7 @@ use super::sink::SinkOf;
 use super::table::TableOf;
 use crate::format::codec::Compression;
 use crate::format::fermion::batches::{BATCH_ROWS_MAX, BatchColumn};
-use crate::format::fermion::schema::Schemas;
+use crate::format::fermion::schema::SharedSchemas;
 use crate::format::fermion::{BatchBy, BatchedWriter, Open, OpenOptions, Writer, WriterOptions};
 use crate::format::file::{FileWriter, Opening, opening};
 use crate::format::{Error, Result as FormatResult};
@@ -32,7 +32,7 @@ pub type FermionSink = SinkOf<Fermion>;
 pub type FermionTable = TableOf<Fermion>;
 
 /// Files of one table have one schema, which may be most of what is kept of a wide file.
-static SCHEMAS: LazyLock<Arc<Schemas>> = LazyLock::new(Arc::default);
+static SCHEMAS: LazyLock<Arc<SharedSchemas>> = LazyLock::new(Arc::default);
 
 /// What ZSTD level `none` is called in SQL.
 const NO_ZSTD: &str = "none";
@@ -339,7 +339,7 @@ static ENTRIES: [OptionEntry<Fermion>; 28] = [
         "(reading) What is fetched as one has at most so many bytes, unless one range by itself has more"
     ),
     entry!(Fermion, "requests_in_flight", read.requests_in_flight, "(reading) Requests to a store that are under way at once, of each partition"),
-    entry!(Fermion, "statistics", write.statistics, "(writing) Write statistics of pages and stripes"),
+    entry!(Fermion, "statistics", write.statistics, "(writing) Write statistics of pages, stripes and columns"),
     entry!(
         Fermion,
         "stripe_alignment",

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray};
-use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, DecimalType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DECIMAL256_MAX_PRECISION, DataType, Decimal256Type, DecimalType, Field, Schema, SchemaRef, i256};
 use arrow::util::display::array_value_to_string;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
@@ -304,14 +304,14 @@ impl From<bool> for Value {
 }
 
 /// A sum as it is read: with the scale of decimals.
-fn unscaled(sum: i128, data_type: &DataType) -> String {
-    use DataType::{Decimal32, Decimal64, Decimal128, Decimal256, Dictionary, RunEndEncoded};
+fn with_scale(sum: i128, data_type: &DataType) -> String {
+    use DataType::{Decimal32, Decimal64, Decimal128, Dictionary, RunEndEncoded};
     match data_type {
-        Decimal32(_, scale) | Decimal64(_, scale) | Decimal128(_, scale) | Decimal256(_, scale) => {
-            Decimal128Type::format_decimal(sum, DECIMAL128_MAX_PRECISION, *scale)
+        Decimal32(_, scale) | Decimal64(_, scale) | Decimal128(_, scale) => {
+            Decimal256Type::format_decimal(i256::from_i128(sum), DECIMAL256_MAX_PRECISION, *scale)
         }
-        Dictionary(_, values) => unscaled(sum, values),
-        RunEndEncoded(_, values) => unscaled(sum, values.data_type()),
+        Dictionary(_, values) => with_scale(sum, values),
+        RunEndEncoded(_, values) => with_scale(sum, values.data_type()),
         _ => sum.to_string(),
     }
 }
@@ -377,7 +377,7 @@ impl Rows {
             bound(summary.max),
             Value::Flag(exact),
             Value::Number(summary.distinct_count),
-            Value::Text(summary.sum.map(|sum| unscaled(sum, field.data_type()))),
+            Value::Text(summary.sum.map(|sum| with_scale(sum, field.data_type()))),
             Value::Number(summary.value_bytes),
         ]);
         Ok(())

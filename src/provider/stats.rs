@@ -5,7 +5,7 @@
 
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::can_cast_types;
-use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Decimal128Type, DecimalType, Schema, SchemaRef, i256};
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, DecimalType, Schema, SchemaRef};
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
 use datafusion::error::Result;
@@ -88,17 +88,13 @@ fn known_column(meta: &dyn Metadata, column: usize, file: &DataType, table: &Dat
 
 /// A sum in the type that SQL gives it; nothing if it passes that, or the type has another.
 fn sum_value(sum: i128, table: &DataType) -> Option<ScalarValue> {
-    use DataType::{Decimal128, Decimal256, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
+    use DataType::{Decimal128, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
     match *table {
         Int8 | Int16 | Int32 | Int64 => Some(ScalarValue::Int64(Some(i64::try_from(sum).ok()?))),
         UInt8 | UInt16 | UInt32 | UInt64 => Some(ScalarValue::UInt64(Some(u64::try_from(sum).ok()?))),
         Decimal128(precision, scale) => {
             let precision = precision.saturating_add(SUM_DIGITS).min(DECIMAL128_MAX_PRECISION);
             Decimal128Type::is_valid_decimal_precision(sum, precision).then_some(ScalarValue::Decimal128(Some(sum), precision, scale))
-        }
-        Decimal256(precision, scale) => {
-            let precision = precision.saturating_add(SUM_DIGITS).min(DECIMAL256_MAX_PRECISION);
-            Some(ScalarValue::Decimal256(Some(i256::from_i128(sum)), precision, scale))
         }
         _ => None,
     }
@@ -143,11 +139,10 @@ fn size_of_strings(data_type: &DataType, bytes: usize, rows: usize) -> Option<us
     rows.checked_mul(place)?.checked_add(bytes)
 }
 
-/// Bytes of the file in memory, if all columns' are known. No guess otherwise: the planner takes rows for the size of a join's side then,
+/// Bytes of the file in memory, if all columns' are known or estimated. No guess otherwise: the planner takes rows for the size of a join's side then,
 /// which is better than the bytes of all columns when a query reads two of them.
 fn total(columns: &[ColumnStatistics]) -> Precision<usize> {
-    let sizes = columns.iter().map(|column| column.byte_size.get_value().copied());
-    sizes.sum::<Option<usize>>().map_or(Precision::Absent, Precision::Exact)
+    columns.iter().fold(Precision::Exact(0), |total, column| total.add(&column.byte_size))
 }
 
 #[cfg(test)]

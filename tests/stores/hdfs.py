@@ -4,6 +4,7 @@
 """
 
 import pathlib
+import signal
 import socket
 import subprocess
 import sys
@@ -32,6 +33,13 @@ log4j.appender.out.layout=org.apache.log4j.SimpleLayout
 """
 
 
+def configure(folder, settings):
+    folder.mkdir(exist_ok=True)
+    properties = "".join(f"<property><name>{name}</name><value>{value}</value></property>" for name, value in settings.items())
+    for name in ["core-site.xml", "hdfs-site.xml"]:
+        (folder / name).write_text(f"<configuration>{properties}</configuration>")
+
+
 class Hadoop:
     """Programs of Hadoop, in a folder of their own."""
 
@@ -46,10 +54,8 @@ class Hadoop:
             (conf / "webapps" / name / "WEB-INF").mkdir(parents=True)
             (conf / "webapps" / name / "WEB-INF" / "web.xml").write_text("<web-app/>")
         (conf / "log4j.properties").write_text(LOG)
-        settings = {**SETTINGS, "fs.defaultFS": self.root, "hadoop.tmp.dir": str(folder / "data")}
-        properties = "".join(f"<property><name>{name}</name><value>{value}</value></property>" for name, value in settings.items())
-        for name in ["core-site.xml", "hdfs-site.xml"]:
-            (conf / name).write_text(f"<configuration>{properties}</configuration>")
+        configure(conf, {**SETTINGS, "fs.defaultFS": self.root, "hadoop.tmp.dir": str(folder / "data")})
+        self.nodes = []
         opened = [option for package in OPEN for option in ("--add-opens", f"{package}=ALL-UNNAMED")]
         exported = ["--add-exports", "java.security.jgss/sun.security.krb5=ALL-UNNAMED"]
         self.java = ["java", "-Xmx256m", *opened, *exported, "-cp", f"{conf}:{jars}/*"]
@@ -64,13 +70,13 @@ class Hadoop:
         """Starts a node and waits until it says that it is ready."""
         log = self.folder / f"{node.split('.')[-1]}.log"
         process = subprocess.Popen([*self.java, node], stdout=log.open("w"), stderr=subprocess.STDOUT)
+        self.nodes.append(process)
         for _ in range(120):
             if ready in log.read_text():
-                return process
+                return
             if process.poll() is not None:
                 break
             time.sleep(0.5)
-        process.kill()
         sys.exit(f"{node} did not start:\n{log.read_text()}")
 
     def files(self, *arguments):
@@ -79,7 +85,20 @@ class Hadoop:
 
 
 def check(hadoop):
-    shell = tables.Shell({})
+    # A name service of two name nodes, the first of which is not there, and a view of one folder and of all others.
+    configure(
+        hadoop.folder / "client",
+        {
+            "fs.defaultFS": hadoop.root,
+            "dfs.nameservices": "pond",
+            "dfs.ha.namenodes.pond": "gone,here",
+            "dfs.namenode.rpc-address.pond.gone": "127.0.0.1:1",
+            "dfs.namenode.rpc-address.pond.here": hadoop.root.removeprefix("hdfs://"),
+            "fs.viewfs.mounttable.all.link./view": f"{hadoop.root}/lake",
+            "fs.viewfs.mounttable.all.linkFallback": hadoop.root,
+        },
+    )
+    shell = tables.Shell({"HADOOP_CONF_DIR": str(hadoop.folder / "client"), "HADOOP_USER_NAME": "somebody"})
     tables.check(shell, f"{hadoop.root}/lake")
     # What arrived is a file for others, too; and one that others put there is read.
     here = hadoop.folder / "one.fermion"
@@ -91,6 +110,28 @@ def check(hadoop):
         hadoop.files("-put", str(file), f"{hadoop.root}/")
     tables.same("put by others", shell(f"SELECT count(*) AS count FROM '{hadoop.root}/one.fermion'"), f'{{"count":{tables.ROWS}}}\n')
     tables.missing(shell, hadoop.root, ["cut", "none"])
+    # By the names of the configuration.
+    for place in ["hdfs://pond/lake/named.fermion", "hdfs:///lake/default.fermion", "viewfs://all/view/viewed.fermion"]:
+        shell(f"COPY (SELECT value FROM generate_series(1, 10)) TO '{place}' STORED AS FERMION")
+        name = place.split("/")[-1]
+        for found in [place, f"{hadoop.root}/lake/{name}"]:
+            tables.same(found, shell(f"SELECT sum(value) AS sum FROM '{found}'"), '{"sum":55}\n')
+    # What is being written, whole or not, and what is no file of the format, is not of the table.
+    hadoop.files("-mkdir", f"{hadoop.root}/folder")
+    for file, name in [(here, "a.fermion"), (here, ".b.fermion.tmp.1"), (cut, ".c.fermion.tmp.2"), (cut, "d.fermion._COPYING_"), (cut, "notes.txt")]:
+        hadoop.files("-put", str(file), f"{hadoop.root}/folder/{name}")
+    create = f"CREATE EXTERNAL TABLE t STORED AS FERMION LOCATION '{hadoop.root}/folder/'"
+    tables.same("a folder", shell(f"{create}; SELECT count(*) AS count FROM t"), f'{{"count":{tables.ROWS}}}\n')
+    # Errors say where.
+    hadoop.files("-mkdir", f"{hadoop.root}/taken.fermion")
+    for sql, said in [
+        (f"COPY (SELECT * FROM generate_series(1, 3000000)) TO '{hadoop.root}/taken.fermion' STORED AS FERMION", "taken.fermion"),
+        ("CREATE EXTERNAL TABLE t STORED AS FERMION LOCATION 'hdfs://127.0.0.1:1/t.fermion'", "hdfs://127.0.0.1:1"),
+        ("CREATE EXTERNAL TABLE t STORED AS FERMION LOCATION 'viewfs://nothing/t.fermion'", "HADOOP_CONF_DIR"),
+    ]:
+        failed = shell.attempt(sql)
+        if failed.returncode == 0 or said not in failed.stderr:
+            sys.exit(f"{sql}: {failed}")
     # No stripe lies in more blocks than it has to, which is one.
     place = f"{hadoop.root}/aligned.fermion"
     shell(f"COPY (SELECT random() AS r FROM generate_series(1, 600000)) TO '{place}' STORED AS FERMION OPTIONS ('fermion.stripe_rows' '50000', 'fermion.stripe_alignment' '1048576')")
@@ -105,17 +146,18 @@ def check(hadoop):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         hadoop = Hadoop(sys.argv[2], pathlib.Path(folder))
-        nodes = []
         try:
             hadoop.run("org.apache.hadoop.hdfs.server.namenode.NameNode", "-format", "-nonInteractive")
-            nodes.append(hadoop.start("org.apache.hadoop.hdfs.server.namenode.NameNode", "NameNode RPC up"))
-            nodes.append(hadoop.start("org.apache.hadoop.hdfs.server.datanode.DataNode", "Successfully sent block report"))
+            hadoop.start("org.apache.hadoop.hdfs.server.namenode.NameNode", "NameNode RPC up")
+            hadoop.start("org.apache.hadoop.hdfs.server.datanode.DataNode", "Successfully sent block report")
             check(hadoop)
         finally:
-            for node in nodes:
+            for node in hadoop.nodes:
                 node.kill()
                 node.wait()
 
 
 if __name__ == "__main__":
+    # Whatever ends it, the nodes end too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     main()

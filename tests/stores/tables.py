@@ -58,7 +58,7 @@ class Shell:
 
     def attempt(self, sql):
         command = [self.program, "-q", "--format", "nd-json", "-c", sql]
-        return subprocess.run(command, env=self.environment, capture_output=True, text=True)
+        return subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=600)
 
     def __call__(self, sql):
         done = self.attempt(sql)

@@ -84,6 +84,11 @@ struct File {
 impl File {
     fn open(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
+        if name.contains("://") {
+            return Err(Error::failed(format!(
+                "'{name}' is not on this machine: in the shell, fermion_metadata('{name}'), fermion_columns, fermion_pages and fermion_verify are tables of it"
+            )));
+        }
         let metadata = fs::metadata(path).doing(|| format!("cannot open '{name}'"))?;
         if metadata.is_dir() {
             return Err(Error::failed(format!("'{name}' is a directory; name a file")));

@@ -1,4 +1,4 @@
-//! `fermion verify`: checksums, counts and bounds of files.
+//! `fermion verify`: checksums, counts, bounds and sums of files.
 
 use std::path::PathBuf;
 

@@ -60,6 +60,25 @@ fn build(data_type: &DataType, by_stripe: &[Vec<Chunk>], checksum: bool) -> Vec<
     builder.finish(None, checksum).unwrap()
 }
 
+#[test]
+fn totals_that_are_not_there_are_refused() {
+    // One SIMPLE chunk is all that there is: 8 bytes of header, 4 of rows, padding, 2 streams of 8 bytes, and 16 bytes that are too few for totals.
+    let stripes: Arc<[Stripe]> = vec![Stripe { offset: 208, length: 16, rows: 1 }].into();
+    let mut bytes = [2_u32, 1, 1, 0].map(u32::to_le_bytes).concat();
+    bytes.extend([[2_u8, 0, 0, 0], [0; 4], [0, 2, 1, 0], 32_u32.to_le_bytes()].concat());
+    bytes.extend([208_u32, 0, 16, 0].map(u32::to_le_bytes).concat());
+    bytes.extend([0; 8]);
+    let streams = stream_layout(&DataType::Int32);
+    let expect = CmbExpect { streams: &streams, is_leaf: true, stripes: &stripes, checksum: false, file_length: FILE_LENGTH };
+    let error = Cmb::read(bytes.clone().into(), &expect).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidFile);
+    assert!(error.to_string().contains("too short to hold the totals"), "{error}");
+    // Without the flag, or in a column that is no plain sequence, nothing is looked for.
+    assert!(Cmb::read(bytes.clone().into(), &CmbExpect { is_leaf: false, ..expect }).unwrap().totals().is_none());
+    bytes[26] = 0;
+    assert!(Cmb::read(bytes.into(), &expect).unwrap().totals().is_none());
+}
+
 fn read(data_type: &DataType, bytes: &[u8], checksum: bool) -> crate::format::Result<Cmb> {
     let expect = CmbExpect {
         streams: &stream_layout(data_type),

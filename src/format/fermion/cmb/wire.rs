@@ -3,9 +3,9 @@
 use zerocopy::little_endian::{I64, I128, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::super::stats::Totals;
 use super::StreamType;
 use crate::format::error::{Error, Result};
+use crate::format::fermion::stats::Totals;
 
 /// How the chunks of a stream are described.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

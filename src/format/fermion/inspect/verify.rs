@@ -1,4 +1,4 @@
-//! Whether a file is whole: its checksums, counts and bounds.
+//! Whether a file is whole: its checksums, counts, bounds and sums.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, make_comparator};
 use arrow::compute::{SortOptions, cast};
-use arrow::datatypes::{DataType, FieldRef, Int32Type, Schema};
+use arrow::datatypes::{DataType, FieldRef, Int32Type, Schema, i256};
 use bytes::Bytes;
 
 use super::whole::check_whole;
@@ -29,8 +29,8 @@ pub struct VerifyColumn {
     column: usize,
     state: State,
     stripe: usize,
-    /// Of the values of all stripes so far; `None` once it is out of range, or if the column has none.
-    sum: Option<i128>,
+    /// Of the valid values of all stripes so far; `None` if there are none.
+    sum: Option<i256>,
     faults: Vec<Error>,
 }
 
@@ -48,7 +48,7 @@ impl VerifyColumn {
         // Of batches it is seen that no column splits them.
         let columns = if meta.batch_column(column) == Some(BatchColumn::Id) { (0..meta.column_count()).collect() } else { vec![column] };
         let state = State::Metadata(meta.load_columns(&columns));
-        Ok(Self { field: meta.field(column)?, meta: Arc::clone(meta), column, state, stripe: 0, sum: Some(0), faults: Vec::new() })
+        Ok(Self { field: meta.field(column)?, meta: Arc::clone(meta), column, state, stripe: 0, sum: None, faults: Vec::new() })
     }
 
     /// Begins with the next stripe, by its filter if it has one.
@@ -76,16 +76,22 @@ impl VerifyColumn {
         Ok(Loading::Ready(std::mem::take(&mut self.faults)))
     }
 
-    fn check_sum(&self) -> Result<()> {
-        let Some(ColumnMeta::Cmb(cmb)) = self.meta.column(self.column)? else { return Ok(()) };
-        match (cmb.totals().and_then(|totals| totals.sum), self.sum) {
-            (Some(said), sum) if sum != Some(said) && leaf_type(self.field.data_type()).is_some() => {
-                let found = sum.map_or_else(|| "none".to_owned(), |sum| sum.to_string());
-                let error = Error::invalid_file(format!("the sum of the column is said to be {said}, and is {found}"));
-                Err(error.in_section(Section::ColumnMetadata))
-            }
-            _ => Ok(()),
+    /// What the sum of the column is said to be.
+    fn said_sum(&self) -> Result<Option<i128>> {
+        match self.meta.column(self.column)? {
+            Some(ColumnMeta::Cmb(cmb)) => Ok(cmb.totals().and_then(|totals| totals.sum)),
+            _ => Ok(None),
         }
+    }
+
+    fn check_sum(&self) -> Result<()> {
+        let Some(said) = self.said_sum()? else { return Ok(()) };
+        let found = self.sum.map_or_else(|| "none".to_owned(), |sum| sum.to_string());
+        if found == said.to_string() {
+            return Ok(());
+        }
+        let error = Error::invalid_file(format!("the sum of the column is said to be {said}, and is {found}"));
+        Err(error.in_section(Section::ColumnMetadata))
     }
 
     fn begin(&mut self, filter: Option<Filter>) -> Result<Option<Loading<Vec<Error>>>> {
@@ -99,8 +105,9 @@ impl VerifyColumn {
         let request = ScanRequest { prune_columns: paths, ..ScanRequest::new(columns, Arc::new(Schema::new(fields))) };
         let scan = FermionScan::of_stripe(Arc::clone(&self.meta), request, self.stripe)?;
         let exact = self.exact_bounds()?;
+        let sums = self.said_sum()?.is_some();
         self.run(
-            Box::new(StripeScan { scan, zones: Vec::new(), filter, exact, row: 0, has_values: false, sum: Some(0), starts: Vec::new() }),
+            Box::new(StripeScan { scan, zones: Vec::new(), filter, exact, row: 0, has_values: false, sums, sum: None, starts: Vec::new() }),
             Answer::Next,
         )
     }
@@ -115,7 +122,7 @@ impl VerifyColumn {
             None => {
                 let rows = self.meta.stripes().get(self.stripe).map_or(0, |stripe| stripe.rows as usize);
                 scan.check_end(rows)?;
-                self.sum = self.sum.zip(scan.sum).and_then(|(before, more)| before.checked_add(more));
+                self.sum = added(self.sum, scan.sum);
                 if self.meta.batch_column(self.column) == Some(BatchColumn::Id) {
                     check_whole(&self.meta, self.stripe, &scan.starts)?;
                 }
@@ -177,8 +184,14 @@ impl Load for VerifyColumn {
     }
 }
 
-fn sum(values: &ArrayRef) -> Result<Option<i128>> {
-    leaf_type(values.data_type()).map_or(Ok(None), |leaf| Ok(sum_of(&cast(values, leaf)?)))
+/// The sum of the valid values, if there are any.
+fn sum(values: &ArrayRef) -> Result<Option<i256>> {
+    let Some(leaf) = leaf_type(values.data_type()).filter(|_| values.logical_null_count() < values.len()) else { return Ok(None) };
+    Ok(sum_of(&cast(values, leaf)?))
+}
+
+fn added(before: Option<i256>, more: Option<i256>) -> Option<i256> {
+    before.map_or(more, |before| Some(more.map_or(before, |more| before.wrapping_add(more))))
 }
 
 /// The leaves of a column that statistics are of: itself, or those within its structs.
@@ -234,8 +247,10 @@ struct StripeScan {
     /// Rows that have been read.
     row: usize,
     has_values: bool,
+    /// Whether to add up the values.
+    sums: bool,
     /// See [`VerifyColumn::sum`].
-    sum: Option<i128>,
+    sum: Option<i256>,
     /// Rows with which batches begin, where those are looked at.
     starts: Vec<usize>,
 }
@@ -286,7 +301,9 @@ impl StripeScan {
                 self.starts.extend(indexes.values().iter().enumerate().filter_map(first));
             }
             self.see_exact(values)?;
-            self.sum = self.sum.zip(sum(values)?).and_then(|(before, more)| before.checked_add(more));
+            if self.sums {
+                self.sum = added(self.sum, sum(values)?);
+            }
             if let Some(filter) = &self.filter {
                 filter.check(values)?;
             }

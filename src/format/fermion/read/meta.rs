@@ -15,7 +15,7 @@ use crate::format::fermion::batches::{BATCH_STREAMS, BatchColumn, ID_STREAM, bat
 use crate::format::fermion::cit::Cit;
 use crate::format::fermion::cmb::{Cmb, CmbExpect};
 use crate::format::fermion::footer::Footer;
-use crate::format::fermion::schema::{ORDERING_KEY, SchemaArea, Schemas, leaf_type, stream_layout};
+use crate::format::fermion::schema::{ORDERING_KEY, SchemaArea, SharedSchemas, leaf_type, stream_layout};
 use crate::format::fermion::stripes::{Stripe, read_stripes};
 use crate::format::scan::{ColumnSummary, Section};
 use crate::format::wire;
@@ -30,7 +30,7 @@ pub struct FileMeta {
     known_start: u64,
     /// Of this file, or of others too.
     schema: Arc<SchemaArea>,
-    /// Nobody else had the schema when the file was opened.
+    /// Nobody else had the schema when the file was opened. Should this one be forgotten before others that have it, then it is not counted.
     is_first_of_schema: bool,
     cit: Cit,
     stripes: Arc<[Stripe]>,
@@ -50,7 +50,7 @@ pub enum ColumnMeta {
 
 impl FileMeta {
     /// From the end of the file, `known`, which starts at `known_start` and holds at least the schema and what follows it.
-    pub(super) fn new(footer: Footer, file_length: u64, known_start: u64, known: &Bytes, schemas: &Schemas) -> Result<Self> {
+    pub(super) fn new(footer: Footer, file_length: u64, known_start: u64, known: &Bytes, schemas: &SharedSchemas) -> Result<Self> {
         let area = |section, range: Range<u64>, crc: u32| {
             let bytes = part(known, known_start, &range).ok_or_else(|| Error::eof(format!("there are no bytes {range:?} of metadata")));
             bytes.and_then(|bytes| check_crc(bytes, crc)).map_err(|error| error.in_section(section).at(range.start))
@@ -60,19 +60,20 @@ impl FileMeta {
         let schema = area(Section::Schema, footer.schema_offset..footer.cit_offset, footer.schema_crc)?;
         let cit = area(Section::ColumnIndex, footer.cit_offset..cit_end, footer.cit_crc)?;
         let stripes = area(Section::StripeDirectory, footer.stripes_offset..stripes_end, footer.stripes_crc)?;
-        let schema = schemas.open(&schema, footer.schema_crc, footer.column_count).map_err(|error| error.at(footer.schema_offset))?;
+        let (schema, is_first_of_schema) =
+            schemas.open(&schema, footer.schema_crc, footer.column_count).map_err(|error| error.at(footer.schema_offset))?;
         let cmbs = part(known, known_start, &(known_start..footer.schema_offset)).unwrap_or_default();
-        let cmbs = without_much_else(cmbs, known.len());
         Ok(Self {
-            cit: Cit::new(without_much_else(cit, known.len()), footer.cmb_offset..footer.schema_offset),
-            is_first_of_schema: Arc::strong_count(&schema) == 1,
+            // Slices would keep in memory all that was fetched with them: the schema, and data.
+            known: Bytes::copy_from_slice(&cmbs),
+            cit: Cit::new(Bytes::copy_from_slice(&cit), footer.cmb_offset..footer.schema_offset),
+            is_first_of_schema,
             stripes: read_stripes(&stripes, &footer)?.into(),
             schema,
             columns: RwLock::default(),
             batch_schema: OnceLock::new(),
             footer,
             file_length,
-            known: cmbs,
             known_start,
         })
     }
@@ -278,11 +279,6 @@ impl ColumnMeta {
             Self::Cmb(cmb) => cmb.memory_size(with_bytes),
         }
     }
-}
-
-/// A copy, if keeping a slice would keep more than twice its bytes in memory.
-fn without_much_else(slice: Bytes, whole_length: usize) -> Bytes {
-    if slice.len() < whole_length / 2 { Bytes::copy_from_slice(&slice) } else { slice }
 }
 
 /// The bytes of `range`, of which `bytes` starts at `start`, if all are there.

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use super::meta::FileMeta;
 use crate::format::error::{Error, Result};
 use crate::format::fermion::footer::{Footer, HEADER_LENGTH, MAGIC};
-use crate::format::fermion::schema::Schemas;
+use crate::format::fermion::schema::SharedSchemas;
 use crate::format::scan::{Fetch, Load, Loading, Section};
 use crate::format::wire;
 
@@ -31,7 +31,7 @@ impl Default for OpenOptions {
 pub struct Open {
     file_length: u64,
     options: OpenOptions,
-    schemas: Arc<Schemas>,
+    schemas: Arc<SharedSchemas>,
     state: State,
 }
 
@@ -61,7 +61,7 @@ impl Open {
 
     /// Shares the schema with other files that are open and have the same one.
     #[must_use]
-    pub fn sharing(self, schemas: &Arc<Schemas>) -> Self {
+    pub fn sharing(self, schemas: &Arc<SharedSchemas>) -> Self {
         Self { schemas: Arc::clone(schemas), ..self }
     }
 

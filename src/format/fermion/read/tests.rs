@@ -407,6 +407,12 @@ fn files_of_one_schema_keep_it_once() {
     assert!(Arc::ptr_eq(&first.schema().unwrap(), &second.schema().unwrap()));
     assert!(first.memory_size() > alone && second.memory_size() == alone - schema_bytes);
     assert_eq!(first.schema().unwrap().as_ref(), &schema());
+    // What was fetched with the metadata is not kept.
+    let tail = Bytes::from(one.clone());
+    let mut open = Open::new(tail.len() as u64, &OpenOptions::default()).unwrap();
+    assert!(matches!(open.resume(Vec::new()), Ok(Loading::Fetch(_))));
+    let Ok(Loading::Ready(kept)) = open.resume(vec![tail.clone()]) else { panic!("the whole file is there") };
+    assert!(kept.metadata_is_eager() && tail.is_unique());
     let third = open_shared(&other);
     assert_eq!(third.schema().unwrap().fields().len(), third.stored_columns());
     assert_ne!(third.stored_columns(), first.stored_columns());

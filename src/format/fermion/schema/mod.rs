@@ -8,7 +8,7 @@ mod wire;
 mod write;
 
 pub use area::SchemaArea;
-pub use shared::Schemas;
+pub use shared::SharedSchemas;
 pub use streams::{Stream, StreamType, leaf_type, stream_count, stream_layout, stream_leaves, streams};
 pub use write::write_schema;
 

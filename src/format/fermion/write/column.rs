@@ -104,6 +104,11 @@ impl ColumnWriter {
         self.streams.iter().map(StreamWriter::growing_bytes).sum()
     }
 
+    /// Bytes that are held until the file ends, whatever stripes are taken.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.streams.iter().map(StreamWriter::kept_bytes).sum()
+    }
+
     /// Whether the pages of any chunk share a dictionary.
     pub(super) fn has_dictionary(&self) -> bool {
         self.metadata.has_dictionary()

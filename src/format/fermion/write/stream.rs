@@ -209,6 +209,11 @@ impl StreamWriter {
         self.totals.as_ref().map(TotalsBuilder::finish)
     }
 
+    /// Bytes that are held until the file ends.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.totals.as_ref().map_or(0, TotalsBuilder::memory_size)
+    }
+
     pub(super) fn kind(&self) -> StreamType {
         self.kind
     }

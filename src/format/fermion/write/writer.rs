@@ -38,7 +38,7 @@ pub struct Summary {
 ///
 /// Rows wait until they fill a page ([`WriterOptions::page_rows`], or [`WriterOptions::buffer_bytes`] where rows are large), are encoded, and wait
 /// as pages until they fill a stripe. Memory is bounded by twice the first, for rows that wait are copied to be encoded, and the stripe's encoded
-/// size; nothing is held of stripes that are taken.
+/// size; of stripes that are taken, nothing is held but their metadata and 1 KiB for each column, which counts different values.
 #[derive(Debug)]
 pub struct Writer {
     schema: SchemaRef,
@@ -157,7 +157,7 @@ impl Writer {
 
     /// Bytes held in memory, those that can be taken aside.
     pub fn buffered_bytes(&self) -> usize {
-        self.pending.bytes() + self.stripe_bytes()
+        self.pending.bytes() + self.stripe_bytes() + self.columns.iter().map(ColumnWriter::kept_bytes).sum::<usize>()
     }
 
     /// Ends the file and gives the bytes that have not been taken.
