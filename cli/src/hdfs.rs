@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use datafusion::error::Result as EngineResult;
@@ -11,8 +12,8 @@ use futures::{StreamExt, TryStreamExt};
 use hdfs_native_object_store::{HdfsObjectStore, HdfsObjectStoreBuilder};
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload,
-    PutResult, Result, UploadPart,
+    CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions,
+    PutOptions, PutPayload, PutResult, Result, UploadPart,
 };
 use url::{Position, Url};
 
@@ -20,6 +21,9 @@ const SCHEMES: [&str; 2] = ["hdfs", "viewfs"];
 
 /// Where a name node listens if nothing else is said.
 const PORT: u16 = 8020;
+
+/// How long a node may take to answer, or to send more of what it has begun to send. The client itself would wait for ever.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The stores of another registry, and those of HDFS.
 #[derive(Debug)]
@@ -78,6 +82,22 @@ impl HdfsStore {
     fn named<T>(&self, result: Result<T>) -> Result<T> {
         result.map_err(|error| if let Error::Generic { source, .. } = error { self.error(source) } else { error })
     }
+
+    /// What comes in time.
+    async fn answer<T>(&self, request: impl Future<Output = Result<T>>) -> Result<T> {
+        self.named(in_time(PATIENCE, request).await)
+    }
+}
+
+async fn in_time<T>(patience: Duration, request: impl Future<Output = Result<T>>) -> Result<T> {
+    let late = || Error::Generic { store: "HDFS", source: format!("there was no answer within {patience:?}").into() };
+    tokio::time::timeout(patience, request).await.unwrap_or_else(|_| Err(late()))
+}
+
+/// A stream that ends with an error if the next item does not come in time.
+fn stream_in_time<T: Send + 'static>(patience: Duration, stream: BoxStream<'static, Result<T>>) -> BoxStream<'static, Result<T>> {
+    futures::stream::try_unfold(stream, move |mut stream| async move { Ok(in_time(patience, stream.try_next()).await?.map(|item| (item, stream))) })
+        .boxed()
 }
 
 impl fmt::Display for HdfsStore {
@@ -105,7 +125,11 @@ impl ObjectStore for HdfsStore {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        self.named(self.inner()?.get_opts(location, options).await)
+        let mut result = self.answer(self.inner()?.get_opts(location, options)).await?;
+        if let GetResultPayload::Stream(stream) = result.payload {
+            result.payload = GetResultPayload::Stream(stream_in_time(PATIENCE, stream));
+        }
+        Ok(result)
     }
 
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
@@ -120,7 +144,7 @@ impl ObjectStore for HdfsStore {
         match self.inner() {
             Ok(listing) => {
                 let named = Self { url, inner };
-                let listed = listing.list(prefix).map(move |object| named.named(object));
+                let listed = stream_in_time(PATIENCE, listing.list(prefix)).map(move |object| named.named(object));
                 listed.try_filter(|object| futures::future::ready(!is_unfinished(&object.location))).boxed()
             }
             Err(error) => futures::stream::once(async { Err(error) }).boxed(),
@@ -128,7 +152,7 @@ impl ObjectStore for HdfsStore {
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        let mut listed = self.named(self.inner()?.list_with_delimiter(prefix).await)?;
+        let mut listed = self.answer(self.inner()?.list_with_delimiter(prefix)).await?;
         listed.objects.retain(|object| !is_unfinished(&object.location));
         Ok(listed)
     }
@@ -193,6 +217,19 @@ mod tests {
             assert!(error.contains(url.trim_end_matches('/')), "{error}");
         }
         assert!(store("hdfs://127.0.0.1/").unwrap().head(&"t".into()).await.unwrap_err().to_string().contains("refused"));
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_ever() {
+        let patience = Duration::from_millis(5);
+        let error = in_time(patience, futures::future::pending::<Result<()>>()).await.unwrap_err().to_string();
+        assert!(error.contains("no answer within 5ms"), "{error}");
+        let items = futures::stream::iter([Ok(1), Ok(2)]).chain(futures::stream::pending()).boxed();
+        let found: Vec<_> = stream_in_time(patience, items).map(|item| item.ok()).collect().await;
+        assert_eq!(found, [Some(1), Some(2), None]);
+        let items = futures::stream::iter([Ok(1), Err(Error::NotImplemented { operation: String::new(), implementer: String::new() })]).boxed();
+        let found: Vec<_> = stream_in_time(patience, items).map(|item| item.ok()).collect().await;
+        assert_eq!(found, [Some(1), None]);
     }
 
     #[test]
