@@ -1,5 +1,6 @@
 //! Batches of one file as batches of all files together.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray, new_null_array};
@@ -31,11 +32,15 @@ impl Adapter {
     /// From batches of `file`, which lies in folders that hold `partitions`, to batches of `all`.
     pub(super) fn new(all: &SchemaRef, file: &Schema, partitions: &[(String, String)]) -> Self {
         let text = |name: &str| partitions.iter().find(|(key, value)| key == name && value != NULL_PARTITION).map(|(_, value)| value.clone());
-        let origin = |(index, field): (usize, &Arc<Field>)| match file.index_of(field.name()) {
+        let mut places: HashMap<&str, usize> = HashMap::with_capacity(file.fields().len());
+        for (index, field) in file.fields().iter().enumerate() {
+            places.entry(field.name()).or_insert(index);
+        }
+        let origin = |(index, field): (usize, &Arc<Field>)| match places.get(field.name().as_str()) {
             // By position where that is the name's, for names may occur twice.
-            Ok(_) if file.fields().get(index).is_some_and(|here| here.name() == field.name()) => Origin::File(index),
-            Ok(first) => Origin::File(first),
-            Err(_) => text(field.name()).map_or(Origin::Null, Origin::Text),
+            Some(_) if file.fields().get(index).is_some_and(|here| here.name() == field.name()) => Origin::File(index),
+            Some(first) => Origin::File(*first),
+            None => text(field.name()).map_or(Origin::Null, Origin::Text),
         };
         Self { schema: Arc::clone(all), columns: all.fields().iter().enumerate().map(origin).collect() }
     }

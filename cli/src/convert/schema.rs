@@ -3,11 +3,11 @@
 //! Columns are the same if they have the same name. Files that carry their types are merged into types that hold the values of all. The
 //! types of text are guesses from each file's own rows: where the guesses differ, the wider one holds for all.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::datasource::file_format::FileFormat;
 use datafusion::prelude::SessionContext;
 use object_store::{ObjectMeta, ObjectStore};
@@ -57,22 +57,26 @@ fn merge(files: &[(&Path, &SchemaRef)], leaf: Leaf) -> Result<SchemaRef> {
     if rest.iter().all(|(_, schema)| schema == first) {
         return Ok(Arc::clone(first));
     }
-    let mut fields: Vec<FieldRef> = Vec::new();
+    // Each with the number of files that have it.
+    let mut fields: Vec<(FieldRef, usize)> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
     for (path, schema) in files {
         check_names(path, schema)?;
         for here in schema.fields() {
-            let Some(known) = fields.iter_mut().find(|known| known.name() == here.name()) else {
-                fields.push(Arc::clone(here));
+            let place = *places.entry(here.name()).or_insert(fields.len());
+            let Some((known, files)) = fields.get_mut(place) else {
+                fields.push((Arc::clone(here), 1));
                 continue;
             };
+            *files += 1;
             let merged = widen::field(known, here, leaf);
             let (before, here) = (known.data_type(), here.data_type());
             *known =
                 merged.ok_or_else(|| Error::failed(format!("column '{}' is {here} in '{}' and {before} before", known.name(), path.display())))?;
         }
     }
-    let is_everywhere = |field: &Field| files.iter().all(|(_, schema)| schema.index_of(field.name()).is_ok());
-    let nullable = |field: FieldRef| if is_everywhere(&field) { field } else { Arc::new(field.as_ref().clone().with_nullable(true)) };
+    let nullable =
+        |(field, count): (FieldRef, usize)| if count == files.len() { field } else { Arc::new(field.as_ref().clone().with_nullable(true)) };
     let mut metadata = first.metadata().clone();
     metadata.retain(|key, value| rest.iter().all(|(_, schema)| schema.metadata().get(key) == Some(value)));
     Ok(Arc::new(Schema::new_with_metadata(fields.into_iter().map(nullable).collect::<Vec<_>>(), metadata)))
@@ -91,14 +95,15 @@ fn check_names(path: &Path, schema: &Schema) -> Result<()> {
 
 /// The columns of `schema` with the types that they have in `all`.
 fn retyped(schema: &SchemaRef, all: &Schema) -> SchemaRef {
-    let field = |field: &FieldRef| all.fields().find(field.name()).map_or_else(|| Arc::clone(field), |(_, merged)| Arc::clone(merged));
+    let merged: HashMap<&str, &FieldRef> = all.fields().iter().map(|field| (field.name().as_str(), field)).collect();
+    let field = |field: &FieldRef| Arc::clone(merged.get(field.name().as_str()).copied().unwrap_or(field));
     Arc::new(Schema::new_with_metadata(schema.fields().iter().map(field).collect::<Vec<_>>(), schema.metadata().clone()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use datafusion::arrow::datatypes::DataType;
+    use datafusion::arrow::datatypes::{DataType, Field};
 
     fn schema(fields: &[(&str, DataType)]) -> SchemaRef {
         Arc::new(Schema::new(fields.iter().map(|(name, data_type)| Field::new(*name, data_type.clone(), true)).collect::<Vec<_>>()))
