@@ -54,7 +54,7 @@ impl<R: ObjectStoreRegistry> ObjectStoreRegistry for HdfsRegistry<R> {
 }
 
 /// HDFS, whose errors say where, and which does not list what is being written.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct HdfsStore {
     url: String,
     /// Or why there is none. The shell would not tell, so whoever uses it is told.
@@ -127,7 +127,8 @@ impl ObjectStore for HdfsStore {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let mut result = self.answer(self.inner()?.get_opts(location, options)).await?;
         if let GetResultPayload::Stream(stream) = result.payload {
-            result.payload = GetResultPayload::Stream(stream_in_time(PATIENCE, stream));
+            let store = self.clone();
+            result.payload = GetResultPayload::Stream(stream_in_time(PATIENCE, stream).map(move |part| store.named(part)).boxed());
         }
         Ok(result)
     }
@@ -140,11 +141,10 @@ impl ObjectStore for HdfsStore {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        let (url, inner) = (self.url.clone(), self.inner.clone());
         match self.inner() {
-            Ok(listing) => {
-                let named = Self { url, inner };
-                let listed = stream_in_time(PATIENCE, listing.list(prefix)).map(move |object| named.named(object));
+            Ok(inner) => {
+                let store = self.clone();
+                let listed = stream_in_time(PATIENCE, inner.list(prefix)).map(move |object| store.named(object));
                 listed.try_filter(|object| futures::future::ready(!is_unfinished(&object.location))).boxed()
             }
             Err(error) => futures::stream::once(async { Err(error) }).boxed(),
