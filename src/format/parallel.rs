@@ -1,26 +1,134 @@
 //! Work that is shared among a few threads.
 
-use std::sync::{Mutex, PoisonError};
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::error::Result;
 
+/// Something to do, and about how long it takes in comparison with others.
+#[derive(Debug)]
+pub(crate) struct Task<T> {
+    pub(crate) weight: usize,
+    pub(crate) task: T,
+}
+
 /// Does each task once; threads take the next when they are done with one. After an error, only what has been begun is done.
 pub(crate) fn in_parallel<T: Send>(tasks: Vec<T>, threads: usize, work: impl Fn(T) -> Result<()> + Sync) -> Result<()> {
-    let threads = threads.min(tasks.len());
-    let tasks = Mutex::new(tasks.into_iter());
+    let tasks = tasks.into_iter().map(|task| Task { weight: 0, task });
+    in_parallel_growing(tasks, threads, |task| work(task).map(|()| Vec::new()))
+}
+
+/// The same with tasks that lead to others. What takes longest goes first: else a thread would be busy with it when there is nothing left for the others.
+pub(crate) fn in_parallel_growing<T: Send>(
+    tasks: impl IntoIterator<Item = Task<T>>,
+    threads: usize,
+    work: impl Fn(T) -> Result<Vec<Task<T>>> + Sync,
+) -> Result<()> {
+    let queue = Queue::of(tasks);
     let run = || -> Result<()> {
-        loop {
-            let next = tasks.lock().unwrap_or_else(PoisonError::into_inner).next();
-            let Some(task) = next else { return Ok(()) };
-            work(task).inspect_err(|_| tasks.lock().unwrap_or_else(PoisonError::into_inner).by_ref().for_each(drop))?;
+        while let Some((task, _turn)) = queue.begin() {
+            match work(task) {
+                Ok(more) => queue.lock().add(more),
+                Err(error) => {
+                    queue.lock().waiting.clear();
+                    return Err(error);
+                }
+            }
         }
+        Ok(())
     };
+    let threads = threads.min(queue.lock().waiting.len());
     std::thread::scope(|scope| {
         let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
         let own = run();
         let others = helpers.into_iter().map(|helper| helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         others.fold(own, Result::and)
     })
+}
+
+/// Tasks that wait, and threads that wait for tasks.
+struct Queue<T> {
+    tasks: Mutex<Tasks<T>>,
+    changed: Condvar,
+}
+
+impl<T> Queue<T> {
+    fn of(tasks: impl IntoIterator<Item = Task<T>>) -> Self {
+        let mut all = Tasks { waiting: BinaryHeap::new(), begun: 0, added: 0 };
+        all.add(tasks);
+        Self { tasks: Mutex::new(all), changed: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Tasks<T>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next task, waiting for one as long as others may lead to it.
+    fn begin(&self) -> Option<(T, Turn<'_, T>)> {
+        let is_idle = |tasks: &mut Tasks<T>| tasks.waiting.is_empty() && tasks.begun > 0;
+        let mut tasks = self.changed.wait_while(self.lock(), is_idle).unwrap_or_else(PoisonError::into_inner);
+        let Waiting { task, .. } = tasks.waiting.pop()?;
+        tasks.begun += 1;
+        Some((task.task, Turn(self)))
+    }
+}
+
+struct Tasks<T> {
+    waiting: BinaryHeap<Waiting<T>>,
+    begun: usize,
+    added: usize,
+}
+
+impl<T> Tasks<T> {
+    fn add(&mut self, tasks: impl IntoIterator<Item = Task<T>>) {
+        for task in tasks {
+            self.waiting.push(Waiting { task, number: self.added });
+            self.added += 1;
+        }
+    }
+}
+
+/// A task that is done when this is dropped, however it has ended.
+struct Turn<'a, T>(&'a Queue<T>);
+
+impl<T> Drop for Turn<'_, T> {
+    fn drop(&mut self) {
+        self.0.lock().begun -= 1;
+        self.0.changed.notify_all();
+    }
+}
+
+struct Waiting<T> {
+    task: Task<T>,
+    number: usize,
+}
+
+impl<T> Waiting<T> {
+    /// Of tasks as long as each other, the one that was added first.
+    fn rank(&self) -> (usize, Reverse<usize>) {
+        (self.task.weight, Reverse(self.number))
+    }
+}
+
+impl<T> PartialEq for Waiting<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.rank() == other.rank()
+    }
+}
+
+impl<T> Eq for Waiting<T> {}
+
+impl<T> PartialOrd for Waiting<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> Ord for Waiting<T> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rank().cmp(&other.rank())
+    }
 }
 
 #[cfg(test)]
@@ -51,5 +159,44 @@ mod tests {
             assert!(in_parallel((0..1000).collect(), threads, fails).is_err());
             assert!(threads > 1 || done.load(Relaxed) == 0);
         }
+    }
+
+    #[test]
+    fn tasks_lead_to_others_and_the_longest_goes_first() {
+        for threads in [1, 2, 5] {
+            let order = Mutex::new(Vec::new());
+            let halves = |weight: usize| match weight {
+                0 | 1 => Vec::new(),
+                _ => [weight / 2, weight - weight / 2].map(|weight| Task { weight, task: weight }).into(),
+            };
+            let tasks = [3, 64, 5].map(|weight| Task { weight, task: weight });
+            in_parallel_growing(tasks, threads, |weight| {
+                order.lock().unwrap().push(weight);
+                Ok(halves(weight))
+            })
+            .unwrap();
+            let mut order = order.into_inner().unwrap();
+            if threads == 1 {
+                assert!(order.is_sorted_by(|a, b| a >= b), "{order:?}");
+            }
+            order.retain(|weight| *weight == 1);
+            assert_eq!(order.len(), 3 + 64 + 5, "{threads} threads");
+        }
+    }
+
+    #[test]
+    fn who_waits_for_tasks_is_woken_by_an_error_and_by_a_panic() {
+        let slow_then = |end: fn() -> Result<()>| {
+            let tasks = [0, 1].map(|task| Task { weight: 0, task });
+            in_parallel_growing(tasks, 2, move |task| {
+                if task == 0 {
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                    end()?;
+                }
+                Ok(Vec::new())
+            })
+        };
+        assert!(slow_then(|| Err(Error::eof("the slow one"))).is_err());
+        assert!(std::panic::catch_unwind(|| slow_then(|| panic!("the slow one"))).is_err());
     }
 }

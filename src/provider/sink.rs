@@ -4,6 +4,7 @@
 //! before all files are written and the input has ended well: a failed statement leaves nothing behind, as far as the store can forget uploads.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::datatypes::SchemaRef;
@@ -22,6 +23,7 @@ use datafusion::physical_expr::LexRequirement;
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, Time};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType};
 use datafusion_datasource::display::FileGroupDisplay;
+use futures::future::{Either, select};
 use object_store::ObjectStore;
 use object_store::buffered::BufWriter;
 use object_store::path::Path;
@@ -36,8 +38,9 @@ use super::kind::{TableFormat, Writing};
 use super::ordering;
 use crate::format::file::{FileWriter, Written};
 
-/// Batches that are encoded without a pause.
+/// Batches, and values in them, that gather while others are encoded: what makes them is not kept waiting, and each trip to another thread is for more rows.
 const BATCHES_AT_ONCE: usize = 16;
+const VALUES_AT_ONCE: usize = 4 << 20;
 
 /// Writes files of a format for `COPY` and `INSERT`.
 pub struct SinkOf<F: TableFormat> {
@@ -223,10 +226,11 @@ impl File {
     async fn encode(&self, writer: Result<Box<dyn FileWriter>>, mut batches: Receiver<RecordBatch>, upload: &mut BufWriter) -> Result<Written> {
         let mut writer = writer?;
         let mut ready = Vec::new();
-        while batches.recv_many(&mut ready, BATCHES_AT_ONCE).await > 0 {
+        while !ready.is_empty() || batches.recv_many(&mut ready, BATCHES_AT_ONCE).await > 0 {
             // The writer goes to the thread and comes back, so that a thread is taken only while there is something to encode:
             // a statement may write more files at once than there are threads.
-            let (next, bytes) = self.blocking(std::mem::take(&mut ready), writer, push).await?;
+            let encoding = self.blocking(std::mem::take(&mut ready), writer, push);
+            let (next, bytes) = meanwhile(encoding, gather(&mut batches, &mut ready)).await?;
             writer = next;
             self.reservation.try_resize(writer.buffered_bytes())?;
             put(upload, bytes).await?;
@@ -258,6 +262,25 @@ fn push(batches: Vec<RecordBatch>, mut writer: Box<dyn FileWriter>) -> crate::fo
     }
     let bytes = writer.take_bytes();
     Ok((writer, bytes))
+}
+
+/// Takes batches as they come, until there are enough or there will be no more.
+async fn gather(batches: &mut Receiver<RecordBatch>, ready: &mut Vec<RecordBatch>) {
+    let mut values = 0;
+    while ready.len() < BATCHES_AT_ONCE && values < VALUES_AT_ONCE {
+        let Some(batch) = batches.recv().await else { return };
+        values += batch.num_rows().saturating_mul(batch.num_columns());
+        ready.push(batch);
+    }
+}
+
+/// Waits for `work`, and for `other` no longer than that.
+async fn meanwhile<T>(work: impl Future<Output = T>, other: impl Future<Output = ()>) -> T {
+    let (work, other) = (pin!(work), pin!(other));
+    match select(work, other).await {
+        Either::Left((done, _)) => done,
+        Either::Right(((), work)) => work.await,
+    }
 }
 
 async fn put(upload: &mut BufWriter, bytes: Vec<Bytes>) -> Result<()> {

@@ -10,6 +10,7 @@ use crate::format::error::{Error, Result};
 use crate::format::fermion::bloom::BloomDesc;
 use crate::format::fermion::cmb::{CmbBuilder, StreamType};
 use crate::format::fermion::schema::{leaf_type, stream_leaves, streams};
+use crate::format::fermion::stats::is_bytes;
 
 /// A page of a column that waits to be encoded.
 pub(super) struct ColumnPage<'a> {
@@ -36,6 +37,7 @@ pub(super) struct ColumnWriter {
     settings: PageSettings,
     /// Each stream can say that all is null without storing anything, which the type ids of unions cannot.
     can_be_left_out: bool,
+    has_text: bool,
 }
 
 impl ColumnWriter {
@@ -44,8 +46,15 @@ impl ColumnWriter {
         let stream = |kind| if has_totals && kind == StreamType::Data { StreamWriter::new(kind).with_totals() } else { StreamWriter::new(kind) };
         let streams: Vec<StreamWriter> = streams(field.data_type()).into_iter().map(stream).collect();
         let metadata = CmbBuilder::new(field.data_type());
-        let can_be_left_out = stream_leaves(field.data_type()).iter().all(|(holds, leaf)| *holds != StreamType::Data || leaf.is_some());
-        Self { field, streams, metadata, settings, can_be_left_out }
+        let leaves = stream_leaves(field.data_type());
+        let can_be_left_out = leaves.iter().all(|(holds, leaf)| *holds != StreamType::Data || leaf.is_some());
+        let has_text = leaves.iter().any(|(_, leaf)| leaf.is_some_and(is_bytes));
+        Self { field, streams, metadata, settings, can_be_left_out, has_text }
+    }
+
+    /// Whether there are strings or binaries in it, which take longest to encode.
+    pub(super) fn has_text(&self) -> bool {
+        self.has_text
     }
 
     /// Adds rows, which follow each other, to the stripe that is being filled, as pages that wait to be encoded. Where they come in batches, these end at `ends`.

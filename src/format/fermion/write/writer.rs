@@ -1,6 +1,5 @@
 //! The writer: batches in, bytes out.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -17,7 +16,7 @@ use crate::format::error::{Error, Result};
 use crate::format::fermion::footer::MAGIC;
 use crate::format::fermion::stripes::Stripe;
 use crate::format::file::{FileWriter, Written};
-use crate::format::parallel::in_parallel;
+use crate::format::parallel::{Task, in_parallel, in_parallel_growing};
 use crate::format::pending::Pending;
 
 /// Pages are cut at multiples of this many rows even where the buffer is small.
@@ -197,7 +196,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Rows until the next page or stripe is full.
+    /// Rows until the next page or stripe is full. To encode more pages at once takes longer: rows that have just been copied are in a cache.
     fn rows_to_page(&self) -> usize {
         self.options.page_rows.min(self.options.stripe_rows - self.stripe_rows).max(1)
     }
@@ -290,19 +289,40 @@ fn zeros(count: u64) -> Result<Vec<Bytes>> {
     Ok((0..count).step_by(1 << 20).map(|start| piece.slice(..piece.len().min(count - start))).collect())
 }
 
-/// Cuts the rows into pages, column by column, and encodes them, page by page: a column that takes longer than all others does not keep them waiting.
+/// What there is to do for the columns.
+enum Work<'a> {
+    /// To cut the rows of a column into pages.
+    Cut(usize, &'a mut ColumnWriter),
+    /// To encode a page.
+    Encode(ColumnPage<'a>),
+}
+
+/// Cuts the rows into pages and encodes them. Text takes longest, and is shared among threads page by page; what other columns are left goes to who is done with
+/// that, a column as a whole, for rows that have just been cut are in a cache.
 fn encode_columns(columns: &mut [ColumnWriter], batches: &[RecordBatch], ends: Option<&Ends>, threads: usize) -> Result<()> {
-    let arrays = |index: usize| batches.iter().map(|batch| batch.column(index)).collect::<Vec<_>>();
-    in_parallel(columns.iter_mut().enumerate().collect(), threads, |(index, column)| column.push(&arrays(index), ends))?;
-    encode_pages(columns, threads)
+    let cuts = columns.iter_mut().enumerate().map(|(index, column)| {
+        // How long pages of text take is known when they are cut.
+        Task { weight: if column.has_text() { usize::MAX } else { 0 }, task: Work::Cut(index, column) }
+    });
+    in_parallel_growing(cuts, threads, |work| match work {
+        Work::Cut(index, column) => {
+            let arrays: Vec<_> = batches.iter().map(|batch| batch.column(index)).collect();
+            column.push(&arrays, ends)?;
+            if column.has_text() {
+                return Ok(column.unencoded().map(|page| Task { weight: page.work(), task: Work::Encode(page) }).collect());
+            }
+            column.unencoded().try_for_each(ColumnPage::encode).map(|()| Vec::new())
+        }
+        Work::Encode(page) => page.encode().map(|()| Vec::new()),
+    })?;
+    columns.iter_mut().for_each(ColumnWriter::settle);
+    Ok(())
 }
 
 /// Encodes the pages that wait to be.
 fn encode_pages(columns: &mut [ColumnWriter], threads: usize) -> Result<()> {
-    let mut pages: Vec<_> = columns.iter_mut().flat_map(ColumnWriter::unencoded).collect();
-    // What takes longest goes first, or else one thread would be busy with it when the others are done.
-    pages.sort_by_cached_key(|page| Reverse(page.work()));
-    in_parallel(pages, threads, ColumnPage::encode)?;
+    let pages = columns.iter_mut().flat_map(ColumnWriter::unencoded).map(|page| Task { weight: page.work(), task: page });
+    in_parallel_growing(pages, threads, |page| page.encode().map(|()| Vec::new()))?;
     columns.iter_mut().for_each(ColumnWriter::settle);
     Ok(())
 }
