@@ -30,7 +30,12 @@ pub(super) struct Text {
 impl Text {
     /// The values, of which nulls are empty; `None` if they are no text: binary values that have [`END`], or more than a page may have.
     pub(super) fn of(array: &BinaryViewArray, is_null: impl Fn(usize) -> bool) -> Option<Self> {
-        let mut text = Self { bytes: Vec::new(), lengths: Vec::with_capacity(array.len()) };
+        let lengths = array.lengths().enumerate().map(|(index, length)| if is_null(index) { 0 } else { length as usize });
+        let bytes = lengths.fold(array.len(), usize::saturating_add);
+        if bytes - array.len() > super::BYTES_MAX {
+            return None;
+        }
+        let mut text = Self { bytes: Vec::with_capacity(bytes), lengths: Vec::with_capacity(array.len()) };
         for index in 0..array.len() {
             let value: &[u8] = if is_null(index) { &[] } else { array.value(index) };
             text.bytes.extend_from_slice(value);
@@ -38,7 +43,7 @@ impl Text {
             text.lengths.push(u32::try_from(value.len()).ok()?);
         }
         let ends = text.bytes.iter().filter(|byte| **byte == END).count();
-        (ends == array.len() && text.raw() <= super::BYTES_MAX).then_some(text)
+        (ends == array.len()).then_some(text)
     }
 
     /// Bytes of the values.

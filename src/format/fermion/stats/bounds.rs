@@ -8,8 +8,7 @@ use bytes::Bytes;
 
 use super::ZoneStats;
 use super::collect::{is_bytes, min_max};
-use super::leaf::for_each_valid_bytes;
-use super::map::prefix;
+use super::leaf::bytes_min_max;
 
 /// The most bytes of a string's or binary's bound.
 pub(crate) const BOUND_LENGTH_MAX: usize = 64;
@@ -97,7 +96,7 @@ pub fn leaf_bounds(array: &dyn Array) -> Option<Bounds> {
             let (min, max) = min_max(array.as_primitive_opt::<Decimal256Type>()?.values(), array.nulls())?;
             Some(exact(&min.to_le_bytes(), &max.to_le_bytes()))
         }
-        data_type if is_bytes(data_type) => bytes_bounds(array),
+        data_type if is_bytes(data_type) => bytes_min_max(array).map(|(min, max)| bytes_bounds(min, max, data_type)),
         _ => None,
     }
 }
@@ -106,32 +105,13 @@ fn exact(min: &[u8], max: &[u8]) -> Bounds {
     Bounds { min: Bytes::copy_from_slice(min), max: Bytes::copy_from_slice(max), min_exact: true, max_exact: true }
 }
 
-fn bytes_bounds(array: &dyn Array) -> Option<Bounds> {
-    let (min, max) = bytes_min_max(array)?;
-    let is_text = matches!(array.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+/// The bounds of values that lie between these, themselves included.
+pub(super) fn bytes_bounds(min: &[u8], max: &[u8], data_type: &DataType) -> Bounds {
+    let is_text = matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     let lower = cut(min, is_text);
     let (upper, max_exact) =
         if max.len() <= BOUND_LENGTH_MAX { (max.to_vec(), true) } else { (above(cut(max, is_text), is_text).unwrap_or_default(), false) };
-    Some(Bounds { min_exact: lower.len() == min.len(), min: Bytes::copy_from_slice(lower), max: upper.into(), max_exact })
-}
-
-/// Most values are settled by comparing prefixes.
-fn bytes_min_max(array: &dyn Array) -> Option<(&[u8], &[u8])> {
-    let mut found = None;
-    for_each_valid_bytes(array, |bytes| {
-        let value = (prefix(bytes), bytes);
-        match &mut found {
-            None => found = Some((value, value)),
-            Some((min, max)) => {
-                if value < *min {
-                    *min = value;
-                } else if value > *max {
-                    *max = value;
-                }
-            }
-        }
-    });
-    found.map(|((_, min), (_, max))| (min, max))
+    Bounds { min_exact: lower.len() == min.len(), min: Bytes::copy_from_slice(lower), max: upper.into(), max_exact }
 }
 
 /// The longest prefix that a bound may have, between characters if it is text.

@@ -5,9 +5,10 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::{ArrowNativeType, DataType, IntervalUnit, i256};
 use half::f16;
 
-use super::ZoneStats;
-use super::leaf::{for_each_valid_bytes, valid_runs};
+use super::bounds::bytes_bounds;
+use super::leaf::{bytes_min_max, valid_runs};
 use super::map::{f64_key, prefix, saturate_i128, saturate_i256, u64_key};
+use super::{Bounds, ZoneStats, leaf_bounds};
 
 const EXACT: u32 = ZoneStats::MIN_EXACT | ZoneStats::MAX_EXACT;
 
@@ -15,9 +16,22 @@ const EXACT: u32 = ZoneStats::MIN_EXACT | ZoneStats::MAX_EXACT;
 pub fn leaf_stats(array: &dyn Array) -> ZoneStats {
     let found = match array.data_type() {
         DataType::Boolean => array.as_boolean_opt().map(of_booleans).unwrap_or_default(),
-        data_type if is_bytes(data_type) => of_bytes(array),
+        data_type if is_bytes(data_type) => of_bytes(bytes_min_max(array)),
         data_type => of_fixed(data_type, &array.to_data(), array.nulls()),
     };
+    with_nulls(found, array)
+}
+
+/// Those, and the bounds as bytes ([`leaf_bounds`]).
+pub(crate) fn leaf_stats_and_bounds(array: &dyn Array) -> (ZoneStats, Option<Bounds>) {
+    if !is_bytes(array.data_type()) {
+        return (leaf_stats(array), leaf_bounds(array));
+    }
+    let found = bytes_min_max(array);
+    (with_nulls(of_bytes(found), array), found.map(|(min, max)| bytes_bounds(min, max, array.data_type())))
+}
+
+fn with_nulls(found: Found, array: &dyn Array) -> ZoneStats {
     let mut stats = found.into_stats();
     if let Ok(null_count) = u32::try_from(array.null_count()) {
         stats.null_count = null_count;
@@ -135,14 +149,6 @@ fn of_booleans(array: &BooleanArray) -> Found {
 }
 
 /// A prefix is never taken for exact: zero-padding hides where it ended.
-fn of_bytes(array: &dyn Array) -> Found {
-    let (mut min, mut max) = (u64::MAX, 0);
-    let mut any = false;
-    for_each_valid_bytes(array, |bytes| {
-        let prefix = prefix(bytes);
-        min = min.min(prefix);
-        max = max.max(prefix);
-        any = true;
-    });
-    Found { bounds: any.then(|| (u64_key(min), u64_key(max))), flags: 0 }
+fn of_bytes(found: Option<(&[u8], &[u8])>) -> Found {
+    Found { bounds: found.map(|(min, max)| (u64_key(prefix(min)), u64_key(prefix(max)))), flags: 0 }
 }

@@ -11,8 +11,8 @@ mod zone;
 pub use arrays::{Which, bound_array, bound_is_exact, prunable_type, to_column_type};
 pub(crate) use bounds::BOUND_LENGTH_MAX;
 pub use bounds::{Bounds, leaf_bounds};
-pub(crate) use collect::is_bytes;
 pub use collect::leaf_stats;
+pub(crate) use collect::{is_bytes, leaf_stats_and_bounds};
 pub use totals::{Totals, TotalsBuilder, sum_of};
 pub use zone::ZoneStats;
 

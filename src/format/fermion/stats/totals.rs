@@ -5,7 +5,7 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::{ArrowNativeType, DataType, i256};
 
 use super::collect::{is_bytes, values};
-use super::leaf::{for_each_valid_bytes, valid_runs};
+use super::leaf::{valid_bytes, valid_runs};
 use crate::format::codec::{Cardinality, Values};
 
 /// Totals of a column (SPEC section 5).
@@ -68,11 +68,7 @@ pub fn sum_of(array: &ArrayRef) -> Option<i256> {
             let [high, low] = halves.map(i256::from_i128);
             return Some((high << 64_u8).wrapping_add(low));
         }
-        data_type if is_bytes(data_type) => {
-            let mut bytes = 0_i128;
-            for_each_valid_bytes(array.as_ref(), |value| bytes += value.len() as i128);
-            bytes
-        }
+        data_type if is_bytes(data_type) => valid_bytes(array.as_ref()),
         _ => return None,
     };
     Some(i256::from_i128(short))

@@ -16,7 +16,7 @@ use crate::format::error::{Error, Result};
 use crate::format::fermion::bloom::BloomBuilder;
 use crate::format::fermion::cmb::{Chunk, ChunkPage, Pages, StreamType};
 use crate::format::fermion::page::{Page, PageExpect, write_page};
-use crate::format::fermion::stats::{Bounds, Totals, TotalsBuilder, ZoneStats, leaf_bounds, leaf_stats};
+use crate::format::fermion::stats::{Bounds, Totals, TotalsBuilder, ZoneStats, leaf_stats_and_bounds};
 
 /// Settings of the pages of a stream.
 #[derive(Debug, Clone)]
@@ -320,9 +320,9 @@ impl StreamWriter {
         for rows in pages {
             let slice = array.slice(start, rows);
             let body = self.data(values.slice(start, rows), slice.nulls().cloned(), settings)?;
-            let stats = if settings.statistics { leaf_stats(slice.as_ref()) } else { ZoneStats::UNKNOWN };
+            let (stats, bounds) = if settings.statistics { leaf_stats_and_bounds(slice.as_ref()) } else { (ZoneStats::UNKNOWN, None) };
             if settings.statistics {
-                self.merge_bounds(leaf_bounds(slice.as_ref()), &stats, array.data_type());
+                self.merge_bounds(bounds, &stats, array.data_type());
             }
             self.any_valid |= slice.null_count() < rows;
             self.add(rows, stats, body);
