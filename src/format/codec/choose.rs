@@ -39,6 +39,11 @@ impl<'a> Context<'a> {
         Context { goal: self.goal, forced: None, validity: None, memory: None, ruled_out, patched: self.patched }
     }
 
+    /// For a child that holds some of the values, of which what was learnt from earlier pages is true, too.
+    pub(super) fn child_of_values(&self, without: &[EncodingId]) -> Self {
+        Self { memory: self.memory, ..self.child(without) }
+    }
+
     /// The same with what was learnt from earlier pages, to be added to.
     pub(super) fn with_memory(self, memory: &'a RefCell<Memory>) -> Self {
         Self { memory: Some(memory), ..self }

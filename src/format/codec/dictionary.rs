@@ -44,7 +44,7 @@ impl Encoding for Dictionary {
         let Some(Distinct { codes, firsts }) = Distinct::of(values, limit) else { return Ok(None) };
         let children = vec![
             context.child(&[EncodingId::Dictionary]).encode(&codes_of(&codes, firsts.len()))?,
-            context.child(&[EncodingId::Dictionary, EncodingId::RunLength]).encode(&values.pick(&firsts)?)?,
+            context.child_of_values(&[EncodingId::Dictionary, EncodingId::RunLength]).encode(&values.pick(&firsts)?)?,
         ];
         let (ptype, count) = (values.ptype(), values.len());
         Ok(Some(EncodedNode { encoding: EncodingId::Dictionary, ptype, count, params: [0; 2], buffers: Vec::new(), children }))

@@ -50,7 +50,7 @@ impl Encoding for RunLength {
         let picked = values.pick(&lasts)?;
         let ends = Values::Fixed { ptype: PType::U32, bytes: Buffer::from_vec(ends) };
         let children = vec![
-            context.child(&[EncodingId::RunLength]).encode(&picked)?,
+            context.child_of_values(&[EncodingId::RunLength]).encode(&picked)?,
             context.child(&[EncodingId::RunLength, EncodingId::Dictionary]).encode(&ends)?,
         ];
         let (ptype, count) = (values.ptype(), values.len());

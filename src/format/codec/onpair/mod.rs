@@ -6,11 +6,12 @@
 //!
 //! The crate `onpair` finds the pieces, called tokens. Its decoder needs input that is known to be right, so codes are read, and written, here.
 
+mod memory;
 mod tokens;
 mod trie;
 
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use arrow::buffer::{BooleanBuffer, Buffer};
 
@@ -21,7 +22,9 @@ use super::plain::{BYTES_MAX, check_utf8, offsets_of, view};
 use super::sample::{Cost, Sample, real};
 use super::{BLOCK, COUNT_MAX, Decode, Encoding, EncodingId, Output, PType, Values};
 use crate::format::{Error, Result};
-use tokens::{TOKEN_MAX, Text, Tokens, Written};
+pub use memory::Memory;
+use memory::written_size;
+use tokens::{TOKEN_MAX, Text, Written};
 
 #[derive(Debug)]
 pub(super) struct OnPair;
@@ -30,11 +33,6 @@ pub(super) struct OnPair;
 const TOKENS_MAX: usize = 1 << 16;
 /// Text of which more is left by ZSTD has few pieces that come again.
 const LEFT_MAX: f64 = 0.65;
-/// Tokens of an earlier page that leave so much more of this page than of the one that they were learnt from are forgotten.
-const WORSE: f64 = 1.1;
-
-/// Tokens of smaller pages are not remembered: of ten thousand columns they would take more memory than the pages.
-const REMEMBER_MIN: usize = 128 << 10;
 
 /// When no more than one value in so many is wanted, values are looked for code by code and no others are expanded.
 const FEW: usize = 8;
@@ -51,16 +49,25 @@ impl Encoding for OnPair {
 
     fn encode(&self, values: &Values, context: &Context<'_>) -> Result<Option<EncodedNode>> {
         let Values::Bytes(array) = values else { return Ok(None) };
+        let memory = context.memory().filter(|_| !context.is_forced());
+        let bytes: usize = array.lengths().map(|length| length as usize).sum();
+        if memory.is_some_and(|memory| memory.borrow_mut().passes_by(bytes)) {
+            return Ok(None);
+        }
         let text = Text::of(array, |index| context.is_null(index));
         // A token is no longer than that.
         let Some(text) = text.filter(|text| text.raw() <= COUNT_MAX * TOKEN_MAX) else { return Ok(None) };
-        let Written { codes, starts, tokens, token_lengths } = match context.memory() {
+        let Written { codes, starts, tokens, token_lengths } = match memory {
             Some(memory) => memory.borrow_mut().write(&text)?,
             None => Memory::default().write(&text)?,
         };
         let size = written_size(codes.len(), token_lengths.len(), tokens.len());
         let pays = || Ok::<_, Error>(size < real(text.raw()) * context.sample(values)?.text_left());
-        if codes.len() > COUNT_MAX || !(context.is_forced() || pays()?) {
+        let does_pay = codes.len() <= COUNT_MAX && (context.is_forced() || pays()?);
+        if let Some(memory) = memory {
+            memory.borrow_mut().note(does_pay, bytes);
+        }
+        if !does_pay {
             return Ok(None);
         }
         let fixed = |ptype, bytes| Values::Fixed { ptype, bytes };
@@ -90,50 +97,6 @@ impl Encoding for OnPair {
         parts.check(starts.ptype() == PType::U32 && starts.count() == blocks, "its starts are not one U32 per block")?;
         Ok(Box::new(Coded { bytes, token_lengths, table: OnceLock::new(), codes, lengths, starts, utf8: parts.utf8 }))
     }
-}
-
-/// What was learnt from the pages before, for those behind them are often like them.
-#[derive(Debug, Clone, Default)]
-pub struct Memory {
-    learnt: Option<Arc<Learnt>>,
-}
-
-impl Memory {
-    /// Whether the two are of the same page.
-    pub fn is_same(&self, other: &Self) -> bool {
-        self.learnt.as_ref().map(Arc::as_ptr) == other.learnt.as_ref().map(Arc::as_ptr)
-    }
-}
-
-#[derive(Debug)]
-struct Learnt {
-    tokens: Tokens,
-    /// The part of its size that was left of the page that they were learnt from.
-    left: f64,
-}
-
-impl Memory {
-    fn write(&mut self, text: &Text) -> Result<Written> {
-        if let Some(learnt) = &self.learnt {
-            let written = learnt.tokens.write(text);
-            if left_of(&written, text) <= learnt.left * WORSE {
-                return Ok(written);
-            }
-        }
-        let tokens = Tokens::learn(text)?;
-        let written = tokens.write(text);
-        self.learnt = (text.raw() >= REMEMBER_MIN).then(|| Arc::new(Learnt { left: left_of(&written, text), tokens }));
-        Ok(written)
-    }
-}
-
-fn left_of(written: &Written, text: &Text) -> f64 {
-    written_size(written.codes.len(), written.token_lengths.len(), written.tokens.len()) / real(text.raw().max(1))
-}
-
-/// Bytes of codes and tokens, before ZSTD.
-fn written_size(codes: usize, tokens: usize, token_bytes: usize) -> f64 {
-    real(codes) * f64::from(tokens.next_power_of_two().trailing_zeros()) / 8.0 + real(token_bytes)
 }
 
 #[derive(Debug, Clone, Copy, Default)]
