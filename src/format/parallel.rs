@@ -13,8 +13,9 @@ pub(crate) struct Task<T> {
     pub(crate) task: T,
 }
 
-/// Does each task once; threads take the next when they are done with one. After an error, only what has been begun is done.
+/// Does each task once; threads take the next when they are done with one. After an error or a panic, only what has been begun is done.
 pub(crate) fn in_parallel<T: Send>(tasks: Vec<T>, threads: usize, work: impl Fn(T) -> Result<()> + Sync) -> Result<()> {
+    let threads = threads.min(tasks.len());
     let tasks = tasks.into_iter().map(|task| Task { weight: 0, task });
     in_parallel_growing(tasks, threads, |task| work(task).map(|()| Vec::new()))
 }
@@ -31,14 +32,13 @@ pub(crate) fn in_parallel_growing<T: Send>(
             match work(task) {
                 Ok(more) => queue.lock().add(more),
                 Err(error) => {
-                    queue.lock().waiting.clear();
+                    queue.lock().give_up();
                     return Err(error);
                 }
             }
         }
         Ok(())
     };
-    let threads = threads.min(queue.lock().waiting.len());
     std::thread::scope(|scope| {
         let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
         let own = run();
@@ -55,7 +55,7 @@ struct Queue<T> {
 
 impl<T> Queue<T> {
     fn of(tasks: impl IntoIterator<Item = Task<T>>) -> Self {
-        let mut all = Tasks { waiting: BinaryHeap::new(), begun: 0, added: 0 };
+        let mut all = Tasks { waiting: BinaryHeap::new(), begun: 0, added: 0, is_given_up: false };
         all.add(tasks);
         Self { tasks: Mutex::new(all), changed: Condvar::new() }
     }
@@ -78,11 +78,17 @@ struct Tasks<T> {
     waiting: BinaryHeap<Waiting<T>>,
     begun: usize,
     added: usize,
+    is_given_up: bool,
 }
 
 impl<T> Tasks<T> {
+    fn give_up(&mut self) {
+        self.is_given_up = true;
+        self.waiting.clear();
+    }
+
     fn add(&mut self, tasks: impl IntoIterator<Item = Task<T>>) {
-        for task in tasks {
+        for task in tasks.into_iter().take_while(|_| !self.is_given_up) {
             self.waiting.push(Waiting { task, number: self.added });
             self.added += 1;
         }
@@ -94,7 +100,12 @@ struct Turn<'a, T>(&'a Queue<T>);
 
 impl<T> Drop for Turn<'_, T> {
     fn drop(&mut self) {
-        self.0.lock().begun -= 1;
+        let mut tasks = self.0.lock();
+        tasks.begun -= 1;
+        if std::thread::panicking() {
+            tasks.give_up();
+        }
+        drop(tasks);
         self.0.changed.notify_all();
     }
 }
@@ -182,6 +193,44 @@ mod tests {
             order.retain(|weight| *weight == 1);
             assert_eq!(order.len(), 3 + 64 + 5, "{threads} threads");
         }
+    }
+
+    #[test]
+    fn one_task_that_leads_to_two_keeps_two_threads_busy() {
+        let both = std::sync::Barrier::new(2);
+        in_parallel_growing([Task { weight: 0, task: true }], 2, |is_first| {
+            if is_first {
+                return Ok([false; 2].map(|task| Task { weight: 0, task }).into());
+            }
+            both.wait();
+            Ok(Vec::new())
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn after_an_error_no_more_tasks_come() {
+        let both = std::sync::Barrier::new(2);
+        let late = AtomicUsize::new(0);
+        let tasks = [0, 1].map(|task| Task { weight: 0, task });
+        let result = in_parallel_growing(tasks, 2, |task| match task {
+            0 => {
+                both.wait();
+                // The other one has long failed when this leads to a third.
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                Ok(vec![Task { weight: 0, task: 2 }])
+            }
+            1 => {
+                both.wait();
+                Err(Error::eof("the other"))
+            }
+            _ => {
+                late.fetch_add(1, Relaxed);
+                Ok(Vec::new())
+            }
+        });
+        assert!(result.is_err());
+        assert_eq!(late.into_inner(), 0);
     }
 
     #[test]

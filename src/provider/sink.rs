@@ -38,9 +38,9 @@ use super::kind::{TableFormat, Writing};
 use super::ordering;
 use crate::format::file::{FileWriter, Written};
 
-/// Batches, and values in them, that gather while others are encoded: what makes them is not kept waiting, and each trip to another thread is for more rows.
+/// Batches, and bytes of them, that gather while others are encoded: what makes them is not kept waiting, and each trip to another thread is for more rows.
 const BATCHES_AT_ONCE: usize = 16;
-const VALUES_AT_ONCE: usize = 4 << 20;
+const BYTES_AT_ONCE: usize = 16 << 20;
 
 /// Writes files of a format for `COPY` and `INSERT`.
 pub struct SinkOf<F: TableFormat> {
@@ -266,10 +266,11 @@ fn push(batches: Vec<RecordBatch>, mut writer: Box<dyn FileWriter>) -> crate::fo
 
 /// Takes batches as they come, until there are enough or there will be no more.
 async fn gather(batches: &mut Receiver<RecordBatch>, ready: &mut Vec<RecordBatch>) {
-    let mut values = 0;
-    while ready.len() < BATCHES_AT_ONCE && values < VALUES_AT_ONCE {
+    let mut bytes = 0_usize;
+    while ready.len() < BATCHES_AT_ONCE && bytes < BYTES_AT_ONCE {
         let Some(batch) = batches.recv().await else { return };
-        values += batch.num_rows().saturating_mul(batch.num_columns());
+        // Slices count as all that they are cut from: rather too much than too little.
+        bytes = bytes.saturating_add(batch.get_array_memory_size());
         ready.push(batch);
     }
 }

@@ -7,6 +7,7 @@ use arrow::buffer::NullBuffer;
 use super::buffer::{EncodedBuffer, Kind};
 use super::compression::Goal;
 use super::node::EncodedNode;
+use super::onpair::Whose;
 use super::sample::Sample;
 use super::{EncodeOptions, EncodingId, Memory, PType, Values};
 use crate::format::{Error, Result};
@@ -21,6 +22,7 @@ pub(super) struct Context<'a> {
     forced: Option<EncodingId>,
     validity: Option<&'a NullBuffer>,
     memory: Option<&'a RefCell<Memory>>,
+    is_child: bool,
     /// A bit per encoding that may not be chosen.
     ruled_out: u32,
     patched: bool,
@@ -30,13 +32,13 @@ impl<'a> Context<'a> {
     /// For the root. Its values are the only ones that may be null.
     pub(super) fn root(options: &EncodeOptions, validity: Option<&'a NullBuffer>) -> Self {
         let goal = Goal { compression: options.compression, zstd_level: options.zstd_level };
-        Self { goal, forced: options.forced, validity, memory: None, ruled_out: 0, patched: true }
+        Self { goal, forced: options.forced, validity, memory: None, is_child: false, ruled_out: 0, patched: true }
     }
 
     /// For a child, on whose way down some encodings are of no more use.
     pub(super) fn child(&self, without: &[EncodingId]) -> Context<'static> {
         let ruled_out = without.iter().fold(self.ruled_out, |bits, encoding| bits | bit(*encoding));
-        Context { goal: self.goal, forced: None, validity: None, memory: None, ruled_out, patched: self.patched }
+        Context { goal: self.goal, forced: None, validity: None, memory: None, is_child: true, ruled_out, patched: self.patched }
     }
 
     /// For a child that holds some of the values, of which what was learnt from earlier pages is true, too.
@@ -49,9 +51,14 @@ impl<'a> Context<'a> {
         Self { memory: Some(memory), ..self }
     }
 
-    /// What was learnt from earlier pages, if these values are a page's.
+    /// What was learnt from earlier pages, if these values are a page's or what another encoding leaves of one.
     pub(super) fn memory(&self) -> Option<&'a RefCell<Memory>> {
         self.memory
+    }
+
+    /// Whose values these are in that.
+    pub(super) fn whose(&self) -> Whose {
+        if self.is_child { Whose::Rest } else { Whose::Page }
     }
 
     /// The same without patches in frames: for patches.

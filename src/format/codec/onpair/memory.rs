@@ -19,11 +19,7 @@ const PAUSE_DOUBLED: u32 = 3;
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
     learnt: Option<Arc<Learnt>>,
-    /// Pages in a row that were smaller without tokens, and how many are left to be passed by for that: to learn tokens takes longer than all else.
-    failures: u32,
-    pause: u32,
-    /// Bytes of the last of them. What does not pay in a small page, which has to name its tokens, too, may pay in a large one.
-    failed: usize,
+    tries: [Tries; 2],
 }
 
 #[derive(Debug)]
@@ -33,26 +29,61 @@ struct Learnt {
     rate: f64,
 }
 
+/// Of which values it is remembered whether tokens make them smaller.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::format::codec) enum Whose {
+    /// All of a page.
+    Page,
+    /// Those that another encoding leaves of a page.
+    Rest,
+}
+
+/// How tokens have done. To learn them takes longer than all else that is done with a page.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Tries {
+    /// Times in a row that tokens were not worth it.
+    failures: u32,
+    /// How many times they are not tried for that.
+    pause: u32,
+    /// Bytes of the text at the last failure. What does not pay in a small page, which has to name its tokens, too, may pay in a large one.
+    failed: usize,
+}
+
 impl Memory {
-    /// Whether no page lies between the two from which anything was learnt.
-    pub fn is_same(&self, other: &Self) -> bool {
-        let tokens = |memory: &Self| memory.learnt.as_ref().map(Arc::as_ptr);
-        (tokens(self), self.failures, self.pause) == (tokens(other), other.failures, other.pause)
+    /// What pages that all knew the same know together. Tokens that any of them made itself smaller with are not given up for another page.
+    #[must_use]
+    pub fn join(&self, pages: &[Self]) -> Self {
+        let tries = |whose: usize| pages.iter().map(|page| page.tries[whose]).min().unwrap_or(self.tries[whose]);
+        let pointer = |memory: &Self| memory.learnt.as_ref().map(Arc::as_ptr);
+        let learnt = pages.iter().find(|page| page.learnt.is_some() && pointer(page) != pointer(self));
+        let is_forgotten = !pages.is_empty() && pages.iter().all(|page| page.learnt.is_none());
+        let learnt = learnt.map_or(if is_forgotten { &None } else { &self.learnt }, |page| &page.learnt);
+        Self { learnt: learnt.clone(), tries: [tries(0), tries(1)] }
     }
 
-    /// Whether a page of so many bytes is not to be tried.
-    pub(super) fn passes_by(&mut self, bytes: usize) -> bool {
-        let passes_by = self.pause > 0 && bytes <= self.failed.saturating_mul(2);
-        self.pause -= u32::from(passes_by);
+    /// Bytes in memory.
+    pub(crate) fn memory_size(&self) -> usize {
+        self.learnt.as_ref().map_or(0, |learnt| learnt.tokens.memory_size())
+    }
+
+    /// Whether text of so many bytes is not to be tried.
+    pub(super) fn passes_by(&mut self, whose: Whose, bytes: usize) -> bool {
+        let tries = &mut self.tries[whose as usize];
+        let passes_by = tries.pause > 0 && bytes <= tries.failed.saturating_mul(2);
+        tries.pause -= u32::from(passes_by);
         passes_by
     }
 
-    /// Whether tokens have made a page of so many bytes smaller.
-    pub(super) fn note(&mut self, has_paid: bool, bytes: usize) {
-        (self.failures, self.pause, self.failed) = match has_paid {
-            true => (0, 0, 0),
-            false => (PAUSE_DOUBLED.min(self.failures + 1), 1 << self.failures, bytes),
+    /// Takes note whether tokens have made text of so many bytes smaller. If they have not, others may.
+    pub(super) fn note(&mut self, whose: Whose, has_paid: bool, bytes: usize) {
+        let tries = &mut self.tries[whose as usize];
+        *tries = match has_paid {
+            true => Tries::default(),
+            false => Tries { failures: PAUSE_DOUBLED.min(tries.failures + 1), pause: 1 << tries.failures, failed: bytes },
         };
+        if !has_paid && bytes >= REMEMBER_MIN {
+            self.learnt = None;
+        }
     }
 
     /// Writes a page, in the tokens of an earlier one if they suit it.
@@ -102,21 +133,25 @@ mod tests {
         Text::of(&BinaryViewArray::from_iter_values(values), |_| false).unwrap()
     }
 
+    fn is_same(one: &Memory, other: &Memory) -> bool {
+        one.learnt.as_ref().map(Arc::as_ptr) == other.learnt.as_ref().map(Arc::as_ptr)
+    }
+
     #[test]
     fn tokens_are_learnt_anew_only_when_the_text_changes() {
         let mut memory = Memory::default();
         memory.write(&sentences(100, 1000)).unwrap();
-        assert!(memory.learnt.is_none());
+        assert!(memory.learnt.is_none() && memory.memory_size() == 0);
         memory.write(&sentences(100, 200_000)).unwrap();
         let first = memory.clone();
-        assert!(first.learnt.is_some());
+        assert!(first.learnt.is_some() && first.memory_size() > 1000);
         // A small page of the same text, and a large one; a small page of another text, of which nothing is remembered.
         for text in [sentences(100, 500), sentences(100, 400_000), sentences(100, 0), sentences(700, 3000)] {
             memory.write(&text).unwrap();
-            assert!(memory.is_same(&first));
+            assert!(is_same(&memory, &first));
         }
         memory.write(&sentences(700, 200_000)).unwrap();
-        assert!(!memory.is_same(&first));
+        assert!(memory.learnt.is_some() && !is_same(&memory, &first));
     }
 
     #[test]
@@ -124,15 +159,36 @@ mod tests {
         let mut memory = Memory::default();
         let mut passed_by = Vec::new();
         for _ in 0..5 {
-            memory.note(false, 1000);
-            assert!(!memory.clone().passes_by(2001) && memory.clone().passes_by(2000));
-            passed_by.push((0..).take_while(|_| memory.passes_by(500)).count());
+            memory.note(Whose::Page, false, 1000);
+            assert!(!memory.clone().passes_by(Whose::Page, 2001) && memory.clone().passes_by(Whose::Page, 2000));
+            assert!(!memory.passes_by(Whose::Rest, 1000));
+            passed_by.push((0..).take_while(|_| memory.passes_by(Whose::Page, 500)).count());
         }
         assert_eq!(passed_by, [1, 2, 4, 8, 8]);
-        let before = memory.clone();
-        memory.note(true, 1000);
-        assert!(!memory.is_same(&before) && !memory.passes_by(0));
-        memory.note(false, 1000);
-        assert!(memory.passes_by(1000) && !memory.passes_by(1000));
+        memory.note(Whose::Rest, false, 1000);
+        memory.note(Whose::Page, true, 1000);
+        assert!(!memory.passes_by(Whose::Page, 0) && memory.passes_by(Whose::Rest, 1000));
+    }
+
+    #[test]
+    fn pages_side_by_side_are_forgiven_one_failure_but_not_all() {
+        let mut before = Memory::default();
+        before.write(&sentences(100, 200_000)).unwrap();
+        let failed = |memory: &Memory| {
+            let mut memory = memory.clone();
+            memory.note(Whose::Page, false, REMEMBER_MIN);
+            memory
+        };
+        let mut paid = before.clone();
+        paid.note(Whose::Page, true, 1000);
+        let mut anew = before.clone();
+        anew.write(&sentences(700, 200_000)).unwrap();
+        let joined = before.join(&[failed(&before), paid.clone(), paid]);
+        assert!(is_same(&joined, &before) && joined.tries == before.tries);
+        assert!(is_same(&before.join(&[failed(&before), anew.clone(), before.clone()]), &anew));
+        let joined = before.join(&[failed(&before), failed(&before)]);
+        assert!(joined.learnt.is_none() && joined.clone().passes_by(Whose::Page, 1));
+        let joined = before.join(&[]);
+        assert!(is_same(&joined, &before) && joined.tries == before.tries);
     }
 }

@@ -23,6 +23,7 @@ use super::sample::{Cost, Sample, real};
 use super::{BLOCK, COUNT_MAX, Decode, Encoding, EncodingId, Output, PType, Values};
 use crate::format::{Error, Result};
 pub use memory::Memory;
+pub(super) use memory::Whose;
 use memory::written_size;
 use tokens::{TOKEN_MAX, Text, Written};
 
@@ -50,8 +51,9 @@ impl Encoding for OnPair {
     fn encode(&self, values: &Values, context: &Context<'_>) -> Result<Option<EncodedNode>> {
         let Values::Bytes(array) = values else { return Ok(None) };
         let memory = context.memory().filter(|_| !context.is_forced());
-        let bytes: usize = array.lengths().map(|length| length as usize).sum();
-        if memory.is_some_and(|memory| memory.borrow_mut().passes_by(bytes)) {
+        let lengths = array.lengths().enumerate().filter(|(index, _)| !context.is_null(*index));
+        let bytes = lengths.map(|(_, length)| length as usize).sum();
+        if memory.is_some_and(|memory| memory.borrow_mut().passes_by(context.whose(), bytes)) {
             return Ok(None);
         }
         let text = Text::of(array, |index| context.is_null(index));
@@ -65,7 +67,7 @@ impl Encoding for OnPair {
         let pays = || Ok::<_, Error>(size < real(text.raw()) * context.sample(values)?.text_left());
         let does_pay = codes.len() <= COUNT_MAX && (context.is_forced() || pays()?);
         if let Some(memory) = memory {
-            memory.borrow_mut().note(does_pay, bytes);
+            memory.borrow_mut().note(context.whose(), does_pay, bytes);
         }
         if !does_pay {
             return Ok(None);

@@ -149,6 +149,11 @@ impl Tokens {
         usize::from(BYTES) + self.ends.len()
     }
 
+    /// Bytes in memory.
+    pub(super) fn memory_size(&self) -> usize {
+        self.bytes.len() + size_of_val(self.ends.as_slice()) + self.trie.memory_size()
+    }
+
     /// Writes the bytes of a token behind others, and gives how many they are.
     fn push(&self, code: usize, to: &mut Vec<u8>) -> usize {
         let Some(longer) = code.checked_sub(usize::from(BYTES)) else {

@@ -79,6 +79,11 @@ struct Node<'a> {
 }
 
 impl Trie {
+    /// Bytes in memory.
+    pub(super) fn memory_size(&self) -> usize {
+        size_of_val(self.cells.as_slice())
+    }
+
     /// Of tokens of two bytes and more in order, no two of them equal, with their codes. The code of a single byte is the byte.
     pub(super) fn new(tokens: &[(&[u8], u16)]) -> Self {
         let mut trie = Self { cells: (0..=u8::MAX).map(|byte| Cell::new(ROOT, u16::from(byte), 0)).collect() };

@@ -37,7 +37,7 @@ pub(super) struct ColumnWriter {
     settings: PageSettings,
     /// Each stream can say that all is null without storing anything, which the type ids of unions cannot.
     can_be_left_out: bool,
-    has_text: bool,
+    may_be_large: bool,
 }
 
 impl ColumnWriter {
@@ -48,13 +48,13 @@ impl ColumnWriter {
         let metadata = CmbBuilder::new(field.data_type());
         let leaves = stream_leaves(field.data_type());
         let can_be_left_out = leaves.iter().all(|(holds, leaf)| *holds != StreamType::Data || leaf.is_some());
-        let has_text = leaves.iter().any(|(_, leaf)| leaf.is_some_and(is_bytes));
-        Self { field, streams, metadata, settings, can_be_left_out, has_text }
+        let may_be_large = field.data_type().is_nested() || leaves.iter().any(|(_, leaf)| leaf.is_some_and(is_bytes));
+        Self { field, streams, metadata, settings, can_be_left_out, may_be_large }
     }
 
-    /// Whether there are strings or binaries in it, which take longest to encode.
-    pub(super) fn has_text(&self) -> bool {
-        self.has_text
+    /// Whether there are strings, binaries or lists in it, of which some rows may take longer to encode than all other columns.
+    pub(super) fn may_be_large(&self) -> bool {
+        self.may_be_large
     }
 
     /// Adds rows, which follow each other, to the stripe that is being filled, as pages that wait to be encoded. Where they come in batches, these end at `ends`.

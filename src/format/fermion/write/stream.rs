@@ -211,7 +211,7 @@ impl StreamWriter {
 
     /// Bytes that are held until the file ends.
     pub(super) fn kept_bytes(&self) -> usize {
-        self.totals.as_ref().map_or(0, TotalsBuilder::memory_size)
+        self.totals.as_ref().map_or(0, TotalsBuilder::memory_size) + self.memory.memory_size() + self.dictionary_memory.memory_size()
     }
 
     pub(super) fn kind(&self) -> StreamType {
@@ -228,7 +228,7 @@ impl StreamWriter {
         self.pages.iter_mut().chain(&mut self.dictionary).filter(|page| page.waits())
     }
 
-    /// Takes note that they are encoded: what the first of them learnt that learnt anything is known to the next.
+    /// Takes note that they are encoded: what they learnt is known to the next.
     pub(super) fn settle(&mut self) {
         learn(&mut self.memory, &mut self.pages);
         learn(&mut self.dictionary_memory, &mut self.dictionary);
@@ -422,17 +422,10 @@ fn slot_pages(slots: usize, ends: Option<&Ends>, page_rows: usize) -> Result<Vec
     ends.map_or_else(|| Ok(even(slots, page_rows)), |ends| whole(ends, |_| 0, usize::MAX, page_rows))
 }
 
-/// What the first page learnt that learnt anything is known to the next.
+/// What the pages that have just been encoded learnt is known to the next.
 fn learn(memory: &mut Memory, pages: &mut [PendingPage]) {
-    let before = memory.clone();
-    for page in pages {
-        if let Body::Bytes(_, learnt) = &mut page.body
-            && let Some(learnt) = learnt.take()
-            && memory.is_same(&before)
-        {
-            *memory = learnt;
-        }
-    }
+    let learnt = pages.iter_mut().filter_map(|page| if let Body::Bytes(_, learnt) = &mut page.body { learnt.take() } else { None });
+    *memory = memory.join(&learnt.collect::<Vec<_>>());
 }
 
 /// A slice would keep what it is cut from in memory, which may be a batch, until the stripe ends.

@@ -22,6 +22,9 @@ use crate::format::pending::Pending;
 /// Pages are cut at multiples of this many rows even where the buffer is small.
 const BLOCK: usize = 1024;
 
+/// Bytes of numbers, or as much work, that are not worth being shared among threads: a page of wide decimals.
+const WORK_AT_ONCE: usize = 1 << 20;
+
 /// What was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Summary {
@@ -37,7 +40,7 @@ pub struct Summary {
 ///
 /// Rows wait until they fill a page ([`WriterOptions::page_rows`], or [`WriterOptions::buffer_bytes`] where rows are large), are encoded, and wait
 /// as pages until they fill a stripe. Memory is bounded by twice the first, for rows that wait are copied to be encoded, and the stripe's encoded
-/// size; of stripes that are taken, nothing is held but their metadata and 1 KiB for each column, which counts different values.
+/// size; of stripes that are taken, nothing is held but their metadata and, for each column, 1 KiB that counts different values and the pieces that text of it is made of.
 #[derive(Debug)]
 pub struct Writer {
     schema: SchemaRef,
@@ -297,21 +300,22 @@ enum Work<'a> {
     Encode(ColumnPage<'a>),
 }
 
-/// Cuts the rows into pages and encodes them. Text takes longest, and is shared among threads page by page; what other columns are left goes to who is done with
-/// that, a column as a whole, for rows that have just been cut are in a cache.
+/// Cuts the rows into pages and encodes them. Columns whose values may be large go first, and their pages are shared among threads; those of other columns fill the
+/// gaps, each column as a whole: what has just been cut is in a cache.
 fn encode_columns(columns: &mut [ColumnWriter], batches: &[RecordBatch], ends: Option<&Ends>, threads: usize) -> Result<()> {
     let cuts = columns.iter_mut().enumerate().map(|(index, column)| {
-        // How long pages of text take is known when they are cut.
-        Task { weight: if column.has_text() { usize::MAX } else { 0 }, task: Work::Cut(index, column) }
+        // How long the pages take is known when they are cut.
+        Task { weight: if column.may_be_large() { usize::MAX } else { 0 }, task: Work::Cut(index, column) }
     });
     in_parallel_growing(cuts, threads, |work| match work {
         Work::Cut(index, column) => {
             let arrays: Vec<_> = batches.iter().map(|batch| batch.column(index)).collect();
             column.push(&arrays, ends)?;
-            if column.has_text() {
-                return Ok(column.unencoded().map(|page| Task { weight: page.work(), task: Work::Encode(page) }).collect());
+            let pages: Vec<_> = column.unencoded().collect();
+            if pages.iter().map(ColumnPage::work).sum::<usize>() > WORK_AT_ONCE {
+                return Ok(pages.into_iter().map(|page| Task { weight: page.work(), task: Work::Encode(page) }).collect());
             }
-            column.unencoded().try_for_each(ColumnPage::encode).map(|()| Vec::new())
+            pages.into_iter().try_for_each(ColumnPage::encode).map(|()| Vec::new())
         }
         Work::Encode(page) => page.encode().map(|()| Vec::new()),
     })?;
@@ -321,7 +325,8 @@ fn encode_columns(columns: &mut [ColumnWriter], batches: &[RecordBatch], ends: O
 
 /// Encodes the pages that wait to be.
 fn encode_pages(columns: &mut [ColumnWriter], threads: usize) -> Result<()> {
-    let pages = columns.iter_mut().flat_map(ColumnWriter::unencoded).map(|page| Task { weight: page.work(), task: page });
+    let pages: Vec<_> = columns.iter_mut().flat_map(ColumnWriter::unencoded).map(|page| Task { weight: page.work(), task: page }).collect();
+    let threads = threads.min(pages.len());
     in_parallel_growing(pages, threads, |page| page.encode().map(|()| Vec::new()))?;
     columns.iter_mut().for_each(ColumnWriter::settle);
     Ok(())
