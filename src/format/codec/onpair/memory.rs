@@ -50,8 +50,8 @@ struct Tries {
 }
 
 impl Memory {
-    /// What pages that all knew the same know together. Failures count only if there is one of every page, those aside that were not tried for failures before:
-    /// what is worth it for one of them is not given up for another.
+    /// What pages that all knew the same know together. A failure counts only where no page is without one, be it that tokens were not tried for it: what is
+    /// worth it for one page is not given up for another.
     #[must_use]
     pub fn join(&self, pages: &[Self]) -> Self {
         let tries = |whose: usize| pages.iter().map(|page| page.tries[whose]).min().unwrap_or(self.tries[whose]);
