@@ -175,3 +175,47 @@ async fn other_ways_to_a_table() {
     // `only`, and the folders' `day`.
     assert_eq!(fermion.table("t").await.unwrap().schema().fields().len(), COLUMNS + 2);
 }
+
+/// A file of `columns` columns, in a folder of its own, and where its metadata names one of them.
+fn very_wide(columns: usize, named: &str) -> (TempDir, usize) {
+    let folder = TempDir::new().unwrap();
+    let column = |number: usize| (format!("c{number}"), Arc::new(Int32Array::from(vec![i32::try_from(number).unwrap(); 2])) as ArrayRef);
+    let batch = RecordBatch::try_from_iter((0..columns).map(column)).unwrap();
+    let mut writer = format::fermion::Writer::new(batch.schema(), format::fermion::WriterOptions::default()).unwrap();
+    writer.push(&batch).unwrap();
+    let bytes = writer.finish().unwrap().0.concat();
+    let place = bytes.windows(named.len()).rposition(|window| window == named.as_bytes()).unwrap();
+    std::fs::write(folder.path().join("t.fermion"), bytes).unwrap();
+    (folder, place)
+}
+
+/// The schema of very many columns is the table's: it is not in the cache of files' metadata, is not read for each query, and goes with the table.
+#[tokio::test]
+async fn the_schema_goes_with_the_table() {
+    const COLUMNS: usize = 30_000;
+    let (folder, name) = very_wide(COLUMNS, "c29998");
+    let file = folder.path().join("t.fermion");
+    let session = SessionContext::new();
+    datafusion_fermion::register(&session).unwrap();
+    let create = format!("CREATE EXTERNAL TABLE t STORED AS FERMION LOCATION '{}'", file.display());
+    session.sql(&create).await.unwrap();
+    let query = "SELECT max(c17) + max(c29999) FROM t WHERE c3 = 3";
+    let expected = rows(&session, query).await;
+    assert!(expected.contains("30016"), "{expected}");
+    let cached = || session.runtime_env().cache_manager.get_file_metadata_cache().list_entries().values().map(|entry| entry.size_bytes).sum::<usize>();
+    let kept = cached();
+    // The index of columns alone is 8 bytes for each, and a name is longer than that.
+    assert!((8 * COLUMNS..12 * COLUMNS).contains(&kept), "{kept}");
+
+    // Who reads the schema now finds a fault, though nothing says that the file is another.
+    let modified = file.metadata().unwrap().modified().unwrap();
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[name] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    File::options().write(true).open(&file).unwrap().set_modified(modified).unwrap();
+    assert_eq!(rows(&session, query).await, expected);
+    assert!(rows(&session, "SELECT max(c29998) FROM t").await.contains("29998"));
+    session.sql("DROP TABLE t").await.unwrap();
+    let error = session.sql(&create).await.unwrap_err().to_string();
+    assert!(error.contains("CRC32") && error.contains("schema"), "{error}");
+}

@@ -1,11 +1,12 @@
 //! What every format's files can do, for callers who do not care which format it is.
 
+use std::any::Any;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{FieldRef, SchemaRef};
 use bytes::Bytes;
 
 use super::error::Result;
@@ -13,8 +14,14 @@ use super::scan::{ColumnSummary, Load, Loading, Scan, ScanRequest};
 
 /// The metadata of an open file, shared by all scans of it. It may grow with what they use.
 pub trait Metadata: fmt::Debug + Send + Sync {
-    /// The whole schema.
+    /// The whole schema. It may have to be built: who wants to know of a few columns asks for their names and fields.
     fn schema(&self) -> Result<SchemaRef>;
+
+    /// The name of a column, if there is one and it is UTF-8.
+    fn name(&self, column: usize) -> Option<&str>;
+
+    /// The field of a column.
+    fn field(&self, column: usize) -> Result<FieldRef>;
 
     /// Columns of the file.
     fn column_count(&self) -> usize;
@@ -29,7 +36,15 @@ pub trait Metadata: fmt::Debug + Send + Sync {
     /// The sort order of the rows, as in section 3 of Fermion's SPEC.
     fn ordering(&self) -> Option<&str>;
 
-    /// Bytes in memory.
+    /// What is kept of it between statements.
+    fn kept(self: Arc<Self>) -> Arc<dyn Kept>;
+
+    /// What is not kept, because all files of a table have it: to be held as long as the table is used.
+    fn part_of_table(&self) -> Option<PartOfTable> {
+        None
+    }
+
+    /// Bytes in memory of what is kept.
     fn memory_size(&self) -> usize;
 
     /// What is known about a column over the whole file; `None` if its metadata is not loaded.
@@ -49,6 +64,25 @@ pub trait Metadata: fmt::Debug + Send + Sync {
 
     /// Plans a scan.
     fn scan(self: Arc<Self>, request: ScanRequest) -> Result<Box<dyn Scan>>;
+}
+
+/// What tables hold of their files without looking at it.
+pub type PartOfTable = Arc<dyn Any + Send + Sync>;
+
+/// Metadata of a file as it is kept between statements.
+pub trait Kept: fmt::Debug + Send + Sync {
+    /// The metadata; `None` if nobody holds any more what was not kept of it, so that the file has to be opened again.
+    fn metadata(&self) -> Option<Arc<dyn Metadata>>;
+}
+
+/// Metadata that is kept as it is.
+#[derive(Debug)]
+pub struct Whole<M>(pub Arc<M>);
+
+impl<M: Metadata + 'static> Kept for Whole<M> {
+    fn metadata(&self) -> Option<Arc<dyn Metadata>> {
+        Some(Arc::clone(&self.0) as _)
+    }
 }
 
 /// The opening of a file.

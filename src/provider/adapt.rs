@@ -18,7 +18,7 @@ use datafusion::physical_expr::{PhysicalExpr, PhysicalExprSimplifier};
 use datafusion::physical_expr_adapter::{DefaultPhysicalExprAdapterFactory, PhysicalExprAdapterFactory};
 
 use super::narrow::narrowed;
-use super::schema::{ColumnFinder, Positions, is_read_as};
+use super::schema::{ColumnFinder, Columns, Positions, is_read_as};
 
 /// Where a column of a batch comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,13 +42,13 @@ pub(super) struct Adapted {
     pub(super) uses_row_index: bool,
 }
 
-/// Rewrites expressions over `table` for a file with the schema `file`.
+/// Rewrites expressions over `table` for a file with the columns `file`.
 ///
 /// Partition columns must have been replaced by their values. `factory` is the user's own way to adapt, if there is one.
 pub(super) fn adapt(
     exprs: Vec<Arc<dyn PhysicalExpr>>,
     table: &TableSchema,
-    file: &Schema,
+    file: &dyn Columns,
     positions: &Positions,
     factory: Option<&Arc<dyn PhysicalExprAdapterFactory>>,
 ) -> Result<Adapted> {
@@ -96,7 +96,7 @@ struct Schemas {
 }
 
 impl Schemas {
-    fn of_used(used: &BTreeMap<usize, FieldRef>, table: &TableSchema, file: &Schema, positions: &Positions) -> Result<Self> {
+    fn of_used(used: &BTreeMap<usize, FieldRef>, table: &TableSchema, file: &dyn Columns, positions: &Positions) -> Result<Self> {
         let in_files = table.file_schema().fields().len();
         let partitions = table.table_partition_cols().len();
         let mut finder = ColumnFinder::new(file);
@@ -105,7 +105,7 @@ impl Schemas {
         for (index, field) in used {
             if *index < in_files {
                 if let Some(column) = finder.find(field.name(), positions.of_column(*index)) {
-                    physical.push(read_as(&file.fields()[column], field));
+                    physical.push(read_as(&file.field(column)?, field));
                     sources.push(Source::File(column));
                 }
             } else if *index >= in_files + partitions {
@@ -134,7 +134,7 @@ impl Schemas {
         let adapter = factory.unwrap_or(&default).create(Arc::clone(&self.logical), Arc::clone(&self.physical))?;
         // The adapter looks through the schemas for every column, so it is only asked where there is something to adapt.
         let different = self.different();
-        let mut finder = ColumnFinder::new(&self.physical);
+        let mut finder = ColumnFinder::new(self.physical.as_ref());
         let rewritten = exprs.into_iter().map(|expr| {
             let is_plain = factory.is_none() && !uses_any(&expr, &different);
             self.simplify(if is_plain { renumber(expr, &mut finder)? } else { adapter.rewrite(expr)? })
@@ -144,7 +144,7 @@ impl Schemas {
 
     /// Names of the columns that the file lacks or has as something else.
     fn different(&self) -> HashSet<&str> {
-        let mut finder = ColumnFinder::new(&self.physical);
+        let mut finder = ColumnFinder::new(self.physical.as_ref());
         let fields = self.logical.fields().iter().enumerate();
         let is_different = |(index, field): &(usize, &FieldRef)| {
             let found = finder.find(field.name(), *index);
@@ -177,7 +177,7 @@ impl Schemas {
             return Ok(Adapted { exprs, file_columns, schema, uses_row_index });
         }
         let schema = Arc::new(self.physical.project(&positions)?);
-        let mut finder = ColumnFinder::new(&schema);
+        let mut finder = ColumnFinder::new(schema.as_ref());
         let exprs = exprs.into_iter().map(|expr| renumber(expr, &mut finder)).collect::<Result<Vec<_>>>()?;
         let schema = narrowed(&exprs, schema);
         Ok(Adapted { exprs, file_columns, schema, uses_row_index })
@@ -275,7 +275,7 @@ mod tests {
         let file = schema(&[("a", DataType::Int32), ("b", DataType::Utf8), ("c", DataType::Int32)]);
         let sum = binary(column("c", 2), Operator::Plus, lit(1), table.table_schema()).unwrap();
         for factory in [None, Some(Arc::new(DefaultPhysicalExprAdapterFactory) as Arc<dyn PhysicalExprAdapterFactory>)] {
-            let adapted = adapt(vec![Arc::clone(&sum), column("b", 1)], &table, &file, &Positions::default(), factory.as_ref()).unwrap();
+            let adapted = adapt(vec![Arc::clone(&sum), column("b", 1)], &table, file.as_ref(), &Positions::default(), factory.as_ref()).unwrap();
             assert_eq!(text(&adapted), ["c@1 + 1", "b@0"]);
             assert_eq!(adapted.file_columns, [1, 2]);
             assert_eq!(adapted.schema, schema(&[("b", DataType::Utf8View), ("c", DataType::Int32)]));
@@ -286,7 +286,7 @@ mod tests {
     fn missing_reordered_and_widened_columns_are_adapted() {
         let table = TableSchema::from(schema(&[("a", DataType::Int64), ("b", DataType::Int32), ("c", DataType::Int32)]));
         let file = schema(&[("c", DataType::Int32), ("x", DataType::Int32), ("a", DataType::Int32)]);
-        let adapted = adapt(vec![column("a", 0), column("b", 1), column("c", 2)], &table, &file, &Positions::default(), None).unwrap();
+        let adapted = adapt(vec![column("a", 0), column("b", 1), column("c", 2)], &table, file.as_ref(), &Positions::default(), None).unwrap();
         assert_eq!(text(&adapted), ["CAST(a@0 AS Int64)", "NULL", "c@1"]);
         assert_eq!(adapted.file_columns, [2, 0]);
     }
@@ -296,7 +296,7 @@ mod tests {
         let row = Arc::new(Field::new("row", DataType::Int64, true));
         let table = TableSchema::builder(schema(&[("a", DataType::Int32), ("b", DataType::Int32)])).with_virtual_columns(vec![row]).build();
         let file = schema(&[("a", DataType::Int32), ("b", DataType::Int32)]);
-        let adapted = adapt(vec![column("row", 2), column("b", 1)], &table, &file, &Positions::default(), None).unwrap();
+        let adapted = adapt(vec![column("row", 2), column("b", 1)], &table, file.as_ref(), &Positions::default(), None).unwrap();
         assert_eq!((text(&adapted), adapted.file_columns, adapted.uses_row_index), (vec!["row@1".to_owned(), "b@0".to_owned()], vec![1], true));
     }
 

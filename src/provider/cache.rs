@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 
 use super::io::{ObjectReader, entity_tag};
 use super::kind::{Kind, Reading};
-use crate::format::file::Metadata;
+use crate::format::file::{Kept, Metadata};
 
 /// An open file.
 #[derive(Debug, Clone)]
@@ -48,9 +48,24 @@ impl OpenFile {
 
 /// An open file as the cache keeps it.
 struct Cached {
-    file: OpenFile,
+    kept: Arc<dyn Kept>,
+    kind: Kind,
+    loading: Arc<Mutex<()>>,
     /// What it had when it was put there. The cache needs the same number when it is taken out, though the metadata grows with its use.
     size: usize,
+}
+
+impl Cached {
+    fn new(file: &OpenFile) -> Self {
+        let OpenFile { meta, kind, loading } = file;
+        Self { size: meta.memory_size(), kept: Arc::clone(meta).kept(), kind: *kind, loading: Arc::clone(loading) }
+    }
+
+    /// The file, if it is of this format and all of it is there.
+    fn open(&self, kind: Kind) -> Option<OpenFile> {
+        let meta = self.kept.metadata().filter(|_| self.kind.name == kind.name)?;
+        Some(OpenFile { meta, kind, loading: Arc::clone(&self.loading) })
+    }
 }
 
 impl FileMetadata for Cached {
@@ -63,7 +78,7 @@ impl FileMetadata for Cached {
     }
 
     fn extra_info(&self) -> HashMap<String, String> {
-        HashMap::from([("format".to_owned(), self.file.kind.name.to_owned())])
+        HashMap::from([("format".to_owned(), self.kind.name.to_owned())])
     }
 }
 
@@ -75,8 +90,8 @@ pub(super) async fn open(reader: &ObjectReader, kind: Kind, reading: &Reading) -
     let cached = reader.caches().and_then(|caches| caches.get_file_metadata_cache().get(&object.location));
     let cached = cached.filter(|entry| entry.is_valid_for(object) && is_same_version(&entry.meta, object));
     let cached = cached.as_ref().and_then(|entry| entry.file_metadata.as_any().downcast_ref::<Cached>());
-    if let Some(cached) = cached.filter(|cached| cached.file.kind.name == kind.name) {
-        return Ok((cached.file.clone(), false));
+    if let Some(file) = cached.and_then(|cached| cached.open(kind)) {
+        return Ok((file, false));
     }
     let mut reading = reading.clone();
     if reader.is_local() {
@@ -98,8 +113,8 @@ fn is_same_version(cached: &ObjectMeta, object: &ObjectMeta) -> bool {
 pub(super) fn keep(reader: &ObjectReader, file: &OpenFile) {
     if let Some(caches) = reader.caches() {
         let object = reader.object();
-        let cached = Cached { size: file.meta.memory_size(), file: file.clone() };
-        caches.get_file_metadata_cache().put(&object.location, CachedFileMetadataEntry::new(object.clone(), Arc::new(cached)));
+        let entry = CachedFileMetadataEntry::new(object.clone(), Arc::new(Cached::new(file)));
+        caches.get_file_metadata_cache().put(&object.location, entry);
     }
 }
 

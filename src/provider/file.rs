@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::buffer::BooleanBuffer;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use datafusion::common::{ScalarValue, internal_err};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::table_schema::TableSchema;
@@ -29,7 +29,7 @@ use super::lift::{Lifted, lifted};
 use super::metrics::FileMetrics;
 use super::prune::ZonePruner;
 use super::rows::RowCounter;
-use super::schema::Positions;
+use super::schema::{Columns, FileColumns, Positions};
 use super::sort::StripeOrder;
 use crate::format::scan::{Answer, FieldPath, Lookups, Scan, ScanRequest, Step};
 
@@ -142,10 +142,10 @@ impl PreparedFile {
     /// Plans the scan; `None` if no row can be wanted.
     pub(super) fn scan(self, open: OpenFile) -> Result<Option<FileScan>> {
         let Self { context, range, reader, metrics, output, projection, predicate, pruner } = self;
-        let schema = open.meta.schema().map_err(|error| reader.fault(error))?;
-        let mut projected = Projected::new(&context, &projection, &schema, output)?;
+        let columns = FileColumns { meta: open.meta.as_ref(), reader: &reader };
+        let mut projected = Projected::new(&context, &projection, &columns, output)?;
         let filter = match predicate.as_ref().filter(|_| context.reading.pushdown_filters) {
-            Some(predicate) => match RowFilter::plan(&context, predicate, &schema, &mut projected.scan)? {
+            Some(predicate) => match RowFilter::plan(&context, predicate, &columns, &mut projected.scan)? {
                 Filtering::All => None,
                 Filtering::Some(filter) => Some(Arc::new(filter)),
                 Filtering::None => return Ok(nothing(&metrics)),
@@ -155,7 +155,7 @@ impl PreparedFile {
         let is_changing =
             predicate.as_ref().is_some_and(|predicate| matches!(DynamicFilterTracking::classify(predicate), DynamicFilterTracking::Watching(_)));
         let zone_pruner = match predicate.filter(|_| context.reading.pruning) {
-            Some(predicate) => match zone_pruner(&context, predicate, &schema, &metrics)? {
+            Some(predicate) => match zone_pruner(&context, predicate, &columns, &metrics)? {
                 Pruning::Nothing => None,
                 Pruning::Zones(pruner) => Some(*pruner),
                 Pruning::Everything => return Ok(nothing(&metrics)),
@@ -276,7 +276,7 @@ enum Pruning {
     Everything,
 }
 
-fn zone_pruner(context: &ScanContext, predicate: Arc<dyn PhysicalExpr>, file: &Schema, metrics: &FileMetrics) -> Result<Pruning> {
+fn zone_pruner(context: &ScanContext, predicate: Arc<dyn PhysicalExpr>, file: &dyn Columns, metrics: &FileMetrics) -> Result<Pruning> {
     let adapted = adapt(vec![predicate], &context.table, file, &context.positions, context.expr_adapter.as_ref())?;
     let Some(predicate) = adapted.exprs.into_iter().next() else {
         return internal_err!("a predicate has got lost");
@@ -304,7 +304,7 @@ struct Projected {
 }
 
 impl Projected {
-    fn new(context: &ScanContext, projection: &ProjectionExprs, file: &Schema, output: SchemaRef) -> Result<Self> {
+    fn new(context: &ScanContext, projection: &ProjectionExprs, file: &dyn Columns, output: SchemaRef) -> Result<Self> {
         let exprs = projection.iter().map(|item| Arc::clone(&item.expr)).collect();
         let adapted = adapt(exprs, &context.table, file, &context.positions, context.expr_adapter.as_ref())?;
         let mut exprs = adapted.exprs.into_iter();

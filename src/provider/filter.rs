@@ -18,6 +18,7 @@ use super::adapt::adapt;
 use super::fallible::can_fail;
 use super::file::{ScanContext, is_never_true};
 use super::metrics::FileMetrics;
+use super::schema::Columns;
 use super::selection::{Fault, Selection};
 use super::weaken::{has_lookup, weakened};
 use crate::format::rows::Rows;
@@ -86,7 +87,7 @@ pub(super) enum Filtering {
 
 impl RowFilter {
     /// `predicate` is about the table; the columns that it needs are added to those of the scan.
-    pub(super) fn plan(context: &ScanContext, predicate: &Arc<dyn PhysicalExpr>, file: &Schema, scan: &mut ScanColumns) -> Result<Filtering> {
+    pub(super) fn plan(context: &ScanContext, predicate: &Arc<dyn PhysicalExpr>, file: &dyn Columns, scan: &mut ScanColumns) -> Result<Filtering> {
         let output_columns = scan.file_columns.len();
         let mut conjuncts = Vec::new();
         for conjunct in split_conjunction(predicate) {

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
@@ -26,11 +26,11 @@ use super::cache::OpenFile;
 use super::io::ObjectReader;
 use super::kind::{Kind, TableFormat};
 use super::options::OptionsOf;
-use super::schema::Positions;
+use super::schema::{FileColumns, Positions};
 use super::sink::SinkOf;
 use super::source::FormatSource;
 use super::{cache, ordering, schema, stats};
-use crate::format::file::Metadata;
+use crate::format::file::{Metadata, PartOfTable};
 
 /// Makes formats for statements.
 #[derive(Debug)]
@@ -74,11 +74,11 @@ impl<F: TableFormat> FileFormatFactory for FactoryOf<F> {
             }
             None => OptionsOf::<F>::resolve(state, format_options)?,
         };
-        Ok(Arc::new(FormatOf { options, extension: self.extension, positions: Positions::default() }))
+        Ok(Arc::new(FormatOf::new(options).with_extension(self.extension)))
     }
 
     fn default(&self) -> Arc<dyn FileFormat> {
-        Arc::new(FormatOf { options: self.options.clone().unwrap_or_default(), extension: self.extension, positions: Positions::default() })
+        Arc::new(FormatOf::new(self.options.clone().unwrap_or_default()).with_extension(self.extension))
     }
 }
 
@@ -88,6 +88,7 @@ pub struct FormatOf<F: TableFormat> {
     options: OptionsOf<F>,
     extension: &'static str,
     positions: Positions,
+    held: Held,
 }
 
 impl<F: TableFormat> Default for FormatOf<F> {
@@ -99,7 +100,11 @@ impl<F: TableFormat> Default for FormatOf<F> {
 impl<F: TableFormat> FormatOf<F> {
     /// The format with these options.
     pub fn new(options: OptionsOf<F>) -> Self {
-        Self { options, extension: F::NAME, positions: Positions::default() }
+        Self { options, extension: F::NAME, positions: Positions::default(), held: Held::default() }
+    }
+
+    fn with_extension(self, extension: &'static str) -> Self {
+        Self { extension, ..self }
     }
 
     /// Looks for the table's columns there first.
@@ -119,6 +124,7 @@ impl<F: TableFormat> FormatOf<F> {
         let is_local = this_machine.is_ok_and(|this_machine| Arc::ptr_eq(&this_machine, store));
         let reader = ObjectReader::new(Arc::clone(store), Arc::new(object.clone()), reading.requests).caching(Some(caches)).local(is_local);
         let (open, _) = cache::open(&reader, Kind::of::<F>(), &reading).await?;
+        open.meta.part_of_table().into_iter().for_each(|part| self.held.hold(part));
         Ok((reader, open))
     }
 
@@ -133,7 +139,7 @@ impl<F: TableFormat> FormatOf<F> {
         let Some(text) = meta.ordering() else {
             return Ok(None);
         };
-        let file = meta.schema().map_err(|error| reader.fault(error))?;
+        let file = FileColumns { meta, reader };
         Ok(ordering::from_text(text, &file, table).and_then(|ordering| ordering::without_nulls(ordering, statistics)))
     }
 }
@@ -232,6 +238,33 @@ impl<F: TableFormat> FileFormat for FormatOf<F> {
 
     fn file_source(&self, table_schema: TableSchema) -> Arc<dyn FileSource> {
         Arc::new(FormatSource::new(Kind::of::<F>(), table_schema, F::reading(&self.options.read)).with_positions(self.positions.clone()))
+    }
+}
+
+/// What a table holds of its files, so that it is there for the next statement: schemas of very many columns. Plans of the table share it.
+#[derive(Clone, Default)]
+struct Held(Arc<Mutex<Vec<PartOfTable>>>);
+
+impl Held {
+    /// Most tables have one schema. Of one whose files have more than so many, they are read again for each statement.
+    const PARTS_MAX: usize = 16;
+
+    fn hold(&self, part: PartOfTable) {
+        let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if parts.iter().any(|known| Arc::ptr_eq(known, &part)) {
+            return;
+        }
+        if parts.len() >= Self::PARTS_MAX {
+            // The oldest may be of files that are not there any more.
+            parts.remove(0);
+        }
+        parts.push(part);
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held").finish_non_exhaustive()
     }
 }
 

@@ -9,6 +9,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 
 use super::narrow::path;
+use super::schema::Columns;
 use crate::format::scan::FieldPath;
 
 /// A predicate about columns, and fields of structs that have become columns behind them.
@@ -20,7 +21,7 @@ pub(super) struct Lifted {
 }
 
 /// Puts a column in the place of each field that the predicate takes out of a struct. The columns of `schema` are `file_columns` of `file`.
-pub(super) fn lifted(predicate: Arc<dyn PhysicalExpr>, schema: SchemaRef, file_columns: &[usize], file: &Schema) -> Result<Lifted> {
+pub(super) fn lifted(predicate: Arc<dyn PhysicalExpr>, schema: SchemaRef, file_columns: &[usize], file: &dyn Columns) -> Result<Lifted> {
     let mut fields: Vec<FieldRef> = schema.fields().to_vec();
     let mut paths: Vec<FieldPath> = file_columns.iter().map(|column| (*column).into()).collect();
     if paths.len() != fields.len() || !fields.iter().any(|field| matches!(field.data_type(), DataType::Struct(_))) {
@@ -28,7 +29,7 @@ pub(super) fn lifted(predicate: Arc<dyn PhysicalExpr>, schema: SchemaRef, file_c
     }
     let lifted = predicate.transform_down(|node| {
         let Some((column, names)) = path(&node, &schema).filter(|(_, names)| !names.is_empty()) else { return Ok(Transformed::no(node)) };
-        let Some((path, field)) = file_columns.get(column).and_then(|column| found(file, *column, &names)) else { return Ok(Transformed::no(node)) };
+        let Some((path, field)) = file_columns.get(column).and_then(|column| found(&file.field(*column).ok()?, *column, &names)) else { return Ok(Transformed::no(node)) };
         let index = paths.iter().position(|known| *known == path).unwrap_or_else(|| {
             let name = free_name(&fields, schema.field(column).name(), &names);
             fields.push(Arc::new(Field::new(name, field.data_type().clone(), true)));
@@ -40,9 +41,9 @@ pub(super) fn lifted(predicate: Arc<dyn PhysicalExpr>, schema: SchemaRef, file_c
     Ok(Lifted { predicate: lifted.data, schema: Arc::new(Schema::new(fields)), paths })
 }
 
-/// Where the file has a field that is not nested.
-fn found<'a>(file: &'a Schema, column: usize, names: &[String]) -> Option<(FieldPath, &'a FieldRef)> {
-    let mut field = file.fields().get(column)?;
+/// Where a column of the file has a field that is not nested.
+fn found(field: &FieldRef, column: usize, names: &[String]) -> Option<(FieldPath, FieldRef)> {
+    let mut field = field;
     let mut path = FieldPath::from(column);
     for name in names {
         let DataType::Struct(fields) = field.data_type() else { return None };
@@ -50,7 +51,7 @@ fn found<'a>(file: &'a Schema, column: usize, names: &[String]) -> Option<(Field
         path.fields.push(position);
         field = found;
     }
-    (!field.data_type().is_nested()).then_some((path, field))
+    (!field.data_type().is_nested()).then(|| (path, Arc::clone(field)))
 }
 
 /// As it is written in SQL, and not the name of another column.

@@ -11,7 +11,7 @@ use datafusion::common::stats::Precision;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, LexRequirement, PhysicalSortExpr};
 
-use super::schema::is_read_as;
+use super::schema::{ColumnFinder, Columns, is_read_as};
 
 /// The text for rows that are sorted as required.
 ///
@@ -38,11 +38,12 @@ fn item_text(name: &str, options: SortOptions) -> String {
 ///
 /// It ends before the first column that the table does not have or that it casts, for a cast may change the order. A text that is not
 /// understood is no ordering: it is a promise, and not to use one is always right.
-pub(super) fn from_text(text: &str, file: &Schema, table: &Schema) -> Option<LexOrdering> {
+pub(super) fn from_text(text: &str, file: &dyn Columns, table: &Schema) -> Option<LexOrdering> {
     let items = parse(text)?;
+    let mut finder = ColumnFinder::new(file);
     LexOrdering::new(items.into_iter().map_while(|(name, options)| {
         let (index, field) = table.column_with_name(&name)?;
-        let (_, in_file) = file.column_with_name(&name)?;
+        let in_file = file.field(finder.find(&name, index)?).ok()?;
         is_read_as(in_file.data_type(), field.data_type()).then(|| PhysicalSortExpr::new(Arc::new(Column::new(&name, index)), options))
     }))
 }

@@ -4,7 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use datafusion::common::internal_datafusion_err;
 use datafusion::error::Result;
+
+use super::io::ObjectReader;
+use crate::format::file::Metadata;
 
 /// The schema with strings and binaries as views, as DataFusion's Parquet tables have them.
 pub(super) fn with_view_types(schema: SchemaRef) -> SchemaRef {
@@ -87,6 +91,42 @@ fn is_binary(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
 }
 
+/// The columns of a table or of a file, each by itself.
+pub(super) trait Columns {
+    /// The name of the column at a position, if there is one.
+    fn name(&self, column: usize) -> Option<&str>;
+
+    /// The field of the column at a position.
+    fn field(&self, column: usize) -> Result<FieldRef>;
+}
+
+impl Columns for Schema {
+    fn name(&self, column: usize) -> Option<&str> {
+        self.fields().get(column).map(|field| field.name().as_str())
+    }
+
+    fn field(&self, column: usize) -> Result<FieldRef> {
+        let field = self.fields().get(column).map(Arc::clone);
+        field.ok_or_else(|| internal_datafusion_err!("there is no column {column} of {}", self.fields().len()))
+    }
+}
+
+/// The columns of an open file. Of each that is asked for the field is made, and no schema of them all.
+pub(super) struct FileColumns<'a> {
+    pub(super) meta: &'a dyn Metadata,
+    pub(super) reader: &'a ObjectReader,
+}
+
+impl Columns for FileColumns<'_> {
+    fn name(&self, column: usize) -> Option<&str> {
+        self.meta.name(column)
+    }
+
+    fn field(&self, column: usize) -> Result<FieldRef> {
+        self.meta.field(column).map_err(|error| self.reader.fault(error))
+    }
+}
+
 /// Where the columns of a table are likely to be in its files.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Positions(Option<Arc<[usize]>>);
@@ -111,23 +151,29 @@ impl Positions {
 /// Finds the columns of one schema in another by name. Asks for the same position first, so that equal schemas cost nothing, and
 /// builds an index when that fails, so that different ones cost a look at each field once and not once per column.
 pub(super) struct ColumnFinder<'a> {
-    fields: &'a [FieldRef],
+    columns: &'a dyn Columns,
     index: Option<HashMap<&'a str, usize>>,
 }
 
 impl<'a> ColumnFinder<'a> {
-    pub(super) fn new(schema: &'a Schema) -> Self {
-        Self { fields: schema.fields(), index: None }
+    pub(super) fn new(columns: &'a dyn Columns) -> Self {
+        Self { columns, index: None }
     }
 
     /// The first column of that name; `hint` is where it may be.
     pub(super) fn find(&mut self, name: &str, hint: usize) -> Option<usize> {
-        if self.fields.get(hint).is_some_and(|field| field.name() == name) {
+        let columns = self.columns;
+        if columns.name(hint).is_some_and(|found| found == name) {
             return Some(hint);
         }
-        let fields = self.fields;
-        let index =
-            self.index.get_or_insert_with(|| fields.iter().enumerate().rev().map(|(position, field)| (field.name().as_str(), position)).collect());
+        let index = self.index.get_or_insert_with(|| {
+            let mut index = HashMap::new();
+            let names = (0..).map_while(|position| Some((columns.name(position)?, position)));
+            for (name, position) in names {
+                index.entry(name).or_insert(position);
+            }
+            index
+        });
         index.get(name).copied()
     }
 }
@@ -174,7 +220,7 @@ mod tests {
     #[test]
     fn columns_are_found_where_they_are() {
         let schema = schema(&[("a", DataType::Int32, false), ("b", DataType::Int32, false), ("c", DataType::Int32, false)]);
-        let mut finder = ColumnFinder::new(&schema);
+        let mut finder = ColumnFinder::new(schema.as_ref());
         assert_eq!(finder.find("b", 1), Some(1));
         assert!(finder.index.is_none());
         assert_eq!((finder.find("b", 0), finder.find("c", 9), finder.find("d", 0)), (Some(1), Some(2), None));

@@ -119,7 +119,7 @@ impl FormatSource {
         }
         let schema = self.table.table_schema();
         let columns: Vec<usize> = (0..schema.fields().len()).collect();
-        let lifted = lifted(Arc::clone(predicate), Arc::clone(schema), &columns, schema).map_err(|_| fmt::Error)?;
+        let lifted = lifted(Arc::clone(predicate), Arc::clone(schema), &columns, schema.as_ref()).map_err(|_| fmt::Error)?;
         let pruning = pruning_predicate(&lifted.predicate, &lifted.schema, self.reading.max_in_list_size, &Count::new());
         if let Some(pruning) = pruning {
             let mut guarantees: Vec<String> = pruning.literal_guarantees().iter().map(ToString::to_string).collect();

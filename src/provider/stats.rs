@@ -13,9 +13,7 @@ use datafusion::error::Result;
 use super::cache::OpenFile;
 use super::io::ObjectReader;
 use super::kind::Reading;
-use super::schema::{ColumnFinder, Positions, is_read_as};
-use crate::format::Result as FormatResult;
-use crate::format::file::Metadata;
+use super::schema::{ColumnFinder, Columns, FileColumns, Positions, is_read_as};
 
 /// Digits by which the sum of decimals is longer than they are.
 const SUM_DIGITS: u8 = 10;
@@ -29,10 +27,10 @@ pub(super) async fn statistics(
     reading: &Reading,
 ) -> Result<Statistics> {
     let fault = |error| reader.fault(error);
+    let file = FileColumns { meta: open.meta.as_ref(), reader };
     let columns: Vec<usize> = if open.meta.is_eager() && !positions.are_of_used_columns() {
         (0..open.meta.column_count()).collect()
     } else {
-        let file = open.meta.schema().map_err(fault)?;
         let mut finder = ColumnFinder::new(&file);
         let fields = table.fields().iter().enumerate();
         fields.filter_map(|(index, field)| finder.find(field.name(), positions.of_column(index))).collect()
@@ -40,17 +38,16 @@ pub(super) async fn statistics(
     if positions.are_of_used_columns() || open.meta.unloaded_bytes(&columns).map_err(fault)? <= reading.eager_load_threshold {
         open.load_columns(reader, &columns).await?;
     }
-    from_metadata(open.meta.as_ref(), table, positions, reading.estimates).map_err(|error| reader.fault(error))
+    from_metadata(&file, table, positions, reading.estimates)
 }
 
-fn from_metadata(meta: &dyn Metadata, table: &Schema, positions: &Positions, estimates: bool) -> FormatResult<Statistics> {
-    let rows = usize::try_from(meta.row_count()).unwrap_or(usize::MAX);
-    let file = meta.schema()?;
-    let mut finder = ColumnFinder::new(&file);
+fn from_metadata(file: &FileColumns<'_>, table: &Schema, positions: &Positions, estimates: bool) -> Result<Statistics> {
+    let rows = usize::try_from(file.meta.row_count()).unwrap_or(usize::MAX);
+    let mut finder = ColumnFinder::new(file);
     let mut column_statistics = Vec::with_capacity(table.fields().len());
     for (index, field) in table.fields().iter().enumerate() {
         let mut column = match finder.find(field.name(), positions.of_column(index)) {
-            Some(column) => known_column(meta, column, file.field(column).data_type(), field.data_type())?,
+            Some(column) => known_column(file, column, field.data_type())?,
             None => ColumnStatistics::new_unknown().with_null_count(Precision::Exact(rows)),
         };
         if !estimates {
@@ -66,11 +63,14 @@ fn from_metadata(meta: &dyn Metadata, table: &Schema, positions: &Positions, est
 }
 
 /// Statistics of a column that the file has; nothing is known if its metadata is not loaded.
-fn known_column(meta: &dyn Metadata, column: usize, file: &DataType, table: &DataType) -> FormatResult<ColumnStatistics> {
+fn known_column(file: &FileColumns<'_>, column: usize, table: &DataType) -> Result<ColumnStatistics> {
     let mut statistics = ColumnStatistics::new_unknown();
-    let Some(summary) = meta.column_summary(column)? else {
+    let FileColumns { meta, reader } = *file;
+    let Some(summary) = meta.column_summary(column).map_err(|error| reader.fault(error))? else {
         return Ok(statistics);
     };
+    let field = file.field(column)?;
+    let file = field.data_type();
     if let Some(nulls) = summary.null_count.and_then(|nulls| usize::try_from(nulls).ok()) {
         statistics.null_count = Precision::Exact(nulls);
     }

@@ -3,17 +3,25 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{FieldRef, SchemaRef};
 
 use super::meta::FileMeta;
 use super::scan::AlkaidScan;
 use crate::format::error::Result;
-use crate::format::file::Metadata;
+use crate::format::file::{Kept, Metadata, Whole};
 use crate::format::scan::{ColumnSummary, Load, Scan, ScanRequest};
 
 impl Metadata for FileMeta {
     fn schema(&self) -> Result<SchemaRef> {
         Ok(self.schema())
+    }
+
+    fn name(&self, column: usize) -> Option<&str> {
+        self.file_schema().arrow.fields().get(column).map(|field| field.name().as_str())
+    }
+
+    fn field(&self, column: usize) -> Result<FieldRef> {
+        self.field(column)
     }
 
     fn column_count(&self) -> usize {
@@ -30,6 +38,10 @@ impl Metadata for FileMeta {
 
     fn ordering(&self) -> Option<&str> {
         self.ordering()
+    }
+
+    fn kept(self: Arc<Self>) -> Arc<dyn Kept> {
+        Arc::new(Whole(self))
     }
 
     fn memory_size(&self) -> usize {

@@ -3,18 +3,26 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{FieldRef, SchemaRef};
 
 use super::meta::FileMeta;
 use super::parts::Part;
 use super::scan::FermionScan;
 use crate::format::error::Result;
-use crate::format::file::Metadata;
+use crate::format::file::{Kept, Metadata, PartOfTable};
 use crate::format::scan::{ColumnSummary, Load, Scan, ScanRequest};
 
 impl Metadata for FileMeta {
     fn schema(&self) -> Result<SchemaRef> {
         self.schema()
+    }
+
+    fn name(&self, column: usize) -> Option<&str> {
+        self.name(column)
+    }
+
+    fn field(&self, column: usize) -> Result<FieldRef> {
+        self.field(column)
     }
 
     fn column_count(&self) -> usize {
@@ -31,6 +39,14 @@ impl Metadata for FileMeta {
 
     fn ordering(&self) -> Option<&str> {
         self.ordering()
+    }
+
+    fn kept(self: Arc<Self>) -> Arc<dyn Kept> {
+        self.kept()
+    }
+
+    fn part_of_table(&self) -> Option<PartOfTable> {
+        self.part_of_table()
     }
 
     fn memory_size(&self) -> usize {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use bytes::Bytes;
@@ -17,26 +17,47 @@ use crate::format::fermion::cmb::{Cmb, CmbExpect};
 use crate::format::fermion::footer::Footer;
 use crate::format::fermion::schema::{ORDERING_KEY, SchemaArea, SharedSchemas, leaf_type, stream_layout};
 use crate::format::fermion::stripes::{Stripe, read_stripes};
+use crate::format::file::{Kept, Metadata, PartOfTable, Whole};
 use crate::format::scan::{ColumnSummary, Section};
 use crate::format::wire;
+
+/// Schemas of up to so many bytes, of about 14,000 columns, are kept with their files.
+const SCHEMA_KEPT_MAX: usize = 768 << 10;
 
 /// The metadata of an open file, shared by all scans of it. It grows with the columns that are used.
 #[derive(Debug)]
 pub struct FileMeta {
+    /// Of this file, or of others too.
+    schema: Arc<SchemaArea>,
+    own: Arc<Own>,
+}
+
+/// What is of the file alone.
+#[derive(Debug)]
+struct Own {
     footer: Footer,
     file_length: u64,
     /// The end of the CMB area, or all of it, that came with the end of the file.
     known: Bytes,
     known_start: u64,
-    /// Of this file, or of others too.
-    schema: Arc<SchemaArea>,
     /// Nobody else had the schema when the file was opened. Should this one be forgotten before others that have it, then it is not counted.
     is_first_of_schema: bool,
     cit: Cit,
     stripes: Arc<[Stripe]>,
     columns: RwLock<HashMap<usize, ColumnMeta>>,
-    /// The schema with the columns of batches, where there are any.
-    batch_schema: OnceLock<SchemaRef>,
+}
+
+/// The metadata of a file without its schema, which is as large as that of many columns and belongs to the tables that the file is in.
+#[derive(Debug)]
+struct WithoutSchema {
+    schema: Weak<SchemaArea>,
+    own: Arc<Own>,
+}
+
+impl Kept for WithoutSchema {
+    fn metadata(&self) -> Option<Arc<dyn Metadata>> {
+        Some(Arc::new(FileMeta { schema: self.schema.upgrade()?, own: Arc::clone(&self.own) }))
+    }
 }
 
 /// The metadata of a column.
@@ -63,37 +84,33 @@ impl FileMeta {
         let (schema, is_first_of_schema) =
             schemas.open(&schema, footer.schema_crc, footer.column_count).map_err(|error| error.at(footer.schema_offset))?;
         let cmbs = part(known, known_start, &(known_start..footer.schema_offset)).unwrap_or_default();
-        Ok(Self {
+        let own = Own {
             // Slices would keep in memory all that was fetched with them: the schema, and data.
             known: Bytes::copy_from_slice(&cmbs),
             cit: Cit::new(Bytes::copy_from_slice(&cit), footer.cmb_offset..footer.schema_offset),
             is_first_of_schema,
             stripes: read_stripes(&stripes, &footer)?.into(),
-            schema,
             columns: RwLock::default(),
-            batch_schema: OnceLock::new(),
             footer,
             file_length,
             known_start,
-        })
+        };
+        Ok(Self { schema, own: Arc::new(own) })
     }
 
-    /// The whole schema, built when first asked for. The columns of batches, if there are any, are the last.
+    /// The whole schema, which is not kept. The columns of batches, if there are any, are the last.
     pub fn schema(&self) -> Result<SchemaRef> {
         let stored = self.schema.arrow_schema()?;
-        if !self.footer.has_batches() {
+        if !self.own.footer.has_batches() {
             return Ok(stored);
-        }
-        if let Some(schema) = self.batch_schema.get() {
-            return Ok(Arc::clone(schema));
         }
         if let Some(name) = reserved_name(stored.fields()) {
             let error = Error::invalid_file("a file of batches has a column of its own with the name of one of theirs");
-            return Err(error.in_section(Section::Schema).in_column(name).at(self.footer.schema_offset));
+            return Err(error.in_section(Section::Schema).in_column(name).at(self.own.footer.schema_offset));
         }
         let fields = stored.fields().iter().cloned().chain(BatchColumn::ALL.map(BatchColumn::field));
         let schema = Schema::new_with_metadata(fields.collect::<Vec<_>>(), stored.metadata().clone());
-        Ok(Arc::clone(self.batch_schema.get_or_init(|| Arc::new(schema))))
+        Ok(Arc::new(schema))
     }
 
     /// The field of one column, at the cost of that column alone.
@@ -107,19 +124,20 @@ impl FileMeta {
         self.schema.index_of(name).or_else(of_batches)
     }
 
-    fn name(&self, column: usize) -> Option<&str> {
+    /// The name of one column.
+    pub fn name(&self, column: usize) -> Option<&str> {
         self.batch_column(column).map(BatchColumn::name).or_else(|| self.schema.name(column))
     }
 
     /// Which of the columns of batches a column is, if it is one.
     pub fn batch_column(&self, column: usize) -> Option<BatchColumn> {
-        let index = column.checked_sub(self.stored_columns()).filter(|_| self.footer.has_batches())?;
+        let index = column.checked_sub(self.stored_columns()).filter(|_| self.own.footer.has_batches())?;
         BatchColumn::ALL.get(index).copied()
     }
 
     /// Rows of the file.
     pub fn row_count(&self) -> u64 {
-        self.footer.row_count
+        self.own.footer.row_count
     }
 
     /// The stream of the values of a column that is a plain sequence of values; `None` of others.
@@ -133,7 +151,7 @@ impl FileMeta {
 
     /// Columns of the file, those of batches included.
     pub fn column_count(&self) -> usize {
-        self.stored_columns() + if self.footer.has_batches() { BatchColumn::ALL.len() } else { 0 }
+        self.stored_columns() + if self.own.footer.has_batches() { BatchColumn::ALL.len() } else { 0 }
     }
 
     /// Columns that have a CMB of their own.
@@ -143,7 +161,7 @@ impl FileMeta {
 
     /// Stripes in the order of the file.
     pub fn stripes(&self) -> &[Stripe] {
-        &self.stripes
+        &self.own.stripes
     }
 
     /// The sort order of the rows, as in SPEC section 3.
@@ -153,37 +171,55 @@ impl FileMeta {
 
     /// Bytes of the file.
     pub fn file_length(&self) -> u64 {
-        self.file_length
+        self.own.file_length
     }
 
     /// The footer.
     pub fn footer(&self) -> &Footer {
-        &self.footer
+        &self.own.footer
     }
 
     /// The settings of the footer.
     pub fn settings(&self) -> u64 {
-        self.footer.settings
+        self.own.footer.settings
     }
 
     /// Whether pages and CMBs carry a CRC32.
     pub fn has_checksums(&self) -> bool {
-        self.footer.has_checksums()
+        self.own.footer.has_checksums()
     }
 
     /// Whether the metadata of all columns is in memory.
     pub fn metadata_is_eager(&self) -> bool {
-        self.known_start <= self.footer.cmb_offset
+        self.own.known_start <= self.own.footer.cmb_offset
     }
 
-    /// Bytes in memory.
+    /// Whether the schema is kept with the file, and not with the table that the file is in.
+    fn keeps_schema(&self) -> bool {
+        self.schema.memory_size() <= SCHEMA_KEPT_MAX
+    }
+
+    /// What is kept of it as long as there is room.
+    pub fn kept(self: Arc<Self>) -> Arc<dyn Kept> {
+        if self.keeps_schema() {
+            return Arc::new(Whole(self));
+        }
+        Arc::new(WithoutSchema { schema: Arc::downgrade(&self.schema), own: Arc::clone(&self.own) })
+    }
+
+    /// The schema, if it is not a part of what is kept.
+    pub fn part_of_table(&self) -> Option<PartOfTable> {
+        (!self.keeps_schema()).then(|| Arc::clone(&self.schema) as _)
+    }
+
+    /// Bytes in memory of what is kept.
     pub fn memory_size(&self) -> usize {
-        let columns = self.columns.read().unwrap_or_else(PoisonError::into_inner);
+        let columns = self.own.columns.read().unwrap_or_else(PoisonError::into_inner);
         // A CMB that came with the end of the file is a part of `known`.
-        let is_known = |column: &usize| self.cmb_range(*column).is_ok_and(|range| range.start >= self.known_start);
+        let is_known = |column: &usize| self.cmb_range(*column).is_ok_and(|range| range.start >= self.own.known_start);
         let cmbs: usize = columns.iter().map(|(column, meta)| meta.memory_size(!is_known(column))).sum();
-        let schema = if self.is_first_of_schema { self.schema.memory_size() } else { 0 };
-        size_of::<Self>() + self.known.len() + self.cit.memory_size() + schema + self.stripes.len() * size_of::<Stripe>() + cmbs
+        let schema = if self.own.is_first_of_schema && self.keeps_schema() { self.schema.memory_size() } else { 0 };
+        size_of::<Own>() + self.own.known.len() + self.own.cit.memory_size() + schema + self.own.stripes.len() * size_of::<Stripe>() + cmbs
     }
 
     /// Loads the metadata of these columns, as far as it is not loaded yet.
@@ -193,14 +229,14 @@ impl FileMeta {
 
     /// The metadata of a column; `None` if it is not loaded.
     pub fn column(&self, column: usize) -> Result<Option<ColumnMeta>> {
-        if let Some(known) = self.columns.read().unwrap_or_else(PoisonError::into_inner).get(&column) {
+        if let Some(known) = self.own.columns.read().unwrap_or_else(PoisonError::into_inner).get(&column) {
             return Ok(Some(known.clone()));
         }
         let range = self.cmb_range(column)?;
         if range.is_empty() {
             return self.without_cmb(column).map(Some);
         }
-        match part(&self.known, self.known_start, &range) {
+        match part(&self.own.known, self.own.known_start, &range) {
             Some(bytes) => self.insert_cmb(column, &range, bytes).map(Some),
             None => Ok(None),
         }
@@ -209,23 +245,23 @@ impl FileMeta {
     /// Bytes of the metadata of a column, if it is not in memory.
     pub(super) fn unloaded_bytes(&self, column: usize) -> Result<u64> {
         let range = self.cmb_range(column)?;
-        let is_loaded = range.start >= self.known_start || self.columns.read().unwrap_or_else(PoisonError::into_inner).contains_key(&column);
+        let is_loaded = range.start >= self.own.known_start || self.own.columns.read().unwrap_or_else(PoisonError::into_inner).contains_key(&column);
         Ok(if is_loaded { 0 } else { range.end.saturating_sub(range.start) })
     }
 
     /// Where the CMB of a column is in the file; empty if it is null in every row. The columns of batches share one, which comes first.
     pub fn cmb_range(&self, column: usize) -> Result<Range<u64>> {
         if self.batch_column(column).is_some() {
-            let end = if self.stored_columns() == 0 { self.footer.schema_offset } else { self.cmb_range(0)?.start };
-            return Ok(self.footer.cmb_offset..end);
+            let end = if self.stored_columns() == 0 { self.own.footer.schema_offset } else { self.cmb_range(0)?.start };
+            return Ok(self.own.footer.cmb_offset..end);
         }
-        self.cit.cmb_range(column).map_err(|error| self.name_column(error, column).at(self.footer.cit_offset.saturating_add(8 * column as u64)))
+        self.own.cit.cmb_range(column).map_err(|error| self.name_column(error, column).at(self.own.footer.cit_offset.saturating_add(8 * column as u64)))
     }
 
     fn without_cmb(&self, column: usize) -> Result<ColumnMeta> {
         if self.batch_column(column).is_some() && self.row_count() > 0 {
             let error = Error::invalid_file("the metadata of batches is missing").in_section(Section::ColumnMetadata);
-            return Err(error.at(self.footer.cmb_offset));
+            return Err(error.at(self.own.footer.cmb_offset));
         }
         Ok(ColumnMeta::AllNull)
     }
@@ -239,20 +275,20 @@ impl FileMeta {
     /// Reads the CMB of a column from its bytes and keeps it. Of two threads that do so at once, the first wins.
     pub(super) fn insert_cmb(&self, column: usize, range: &Range<u64>, bytes: Bytes) -> Result<ColumnMeta> {
         let cmb = self.read_cmb(column, bytes).map_err(|error| self.name_column(error, column).at(range.start))?;
-        let mut columns = self.columns.write().unwrap_or_else(PoisonError::into_inner);
+        let mut columns = self.own.columns.write().unwrap_or_else(PoisonError::into_inner);
         Ok(columns.entry(column).or_insert_with(|| ColumnMeta::Cmb(Arc::new(cmb))).clone())
     }
 
     fn read_cmb(&self, column: usize, bytes: Bytes) -> Result<Cmb> {
-        let (checksum, file_length) = (self.has_checksums(), self.file_length);
+        let (checksum, file_length) = (self.has_checksums(), self.own.file_length);
         if self.batch_column(column).is_some() {
-            let stripes = batch_stripes(&bytes, &self.stripes).map_err(|error| error.in_section(Section::ColumnMetadata))?;
+            let stripes = batch_stripes(&bytes, &self.own.stripes).map_err(|error| error.in_section(Section::ColumnMetadata))?;
             return Cmb::read(bytes, &CmbExpect { streams: &BATCH_STREAMS, is_leaf: false, stripes: &stripes, checksum, file_length });
         }
         let field = self.field(column)?;
         let streams = stream_layout(field.data_type());
         let is_leaf = leaf_type(field.data_type()).is_some();
-        Cmb::read(bytes, &CmbExpect { streams: &streams, is_leaf, stripes: &self.stripes, checksum, file_length })
+        Cmb::read(bytes, &CmbExpect { streams: &streams, is_leaf, stripes: &self.own.stripes, checksum, file_length })
     }
 
     /// Names the column whose metadata an error is about, and where that is.

@@ -1,7 +1,7 @@
 //! Reading the schema area.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use bytes::Bytes;
@@ -12,9 +12,6 @@ use super::{DEPTH_MAX, OWN_KEYS};
 use crate::format::error::{Error, Result};
 use crate::format::scan::Section;
 use crate::format::wire;
-
-/// A generous guess at the bytes that Arrow needs for a field.
-const FIELD_MEMORY: usize = 256;
 
 /// The schema of a file, read column by column.
 ///
@@ -28,7 +25,8 @@ pub struct SchemaArea {
     entry_count: usize,
     schema_entry_count: usize,
     strings_length: usize,
-    schema: OnceLock<SchemaRef>,
+    /// Several times as large as the area. Whoever has asked for it holds it, and shares it with whoever asks meanwhile.
+    schema: Mutex<Weak<Schema>>,
 }
 
 impl SchemaArea {
@@ -48,7 +46,7 @@ impl SchemaArea {
             entry_count: count(header.entry_count.get())?,
             schema_entry_count: count(header.schema_entry_count.get())?,
             strings_length: usize::try_from(header.strings_length.get()).map_err(|_| Error::invalid_file("the schema's strings are too long"))?,
-            schema: OnceLock::new(),
+            schema: Mutex::default(),
             bytes,
         };
         area.strings()?;
@@ -65,9 +63,6 @@ impl SchemaArea {
     pub fn field(&self, index: usize) -> Result<FieldRef> {
         if index >= self.field_count {
             return Err(Error::invalid_argument(format!("there is no column {index}, the file has {}", self.field_count)));
-        }
-        if let Some(field) = self.schema.get().and_then(|schema| schema.fields().get(index)) {
-            return Ok(Arc::clone(field));
         }
         self.build_field(index, 1).map_err(|error| {
             let error = error.in_section(Section::Schema);
@@ -100,15 +95,17 @@ impl SchemaArea {
         self.string(entry.value).ok()
     }
 
-    /// The whole schema, built when first asked for.
+    /// The whole schema, built unless somebody has it.
     pub fn arrow_schema(&self) -> Result<SchemaRef> {
-        if let Some(schema) = self.schema.get() {
-            return Ok(Arc::clone(schema));
+        let mut known = self.schema.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(schema) = known.upgrade() {
+            return Ok(schema);
         }
         let fields = (0..self.field_count).map(|index| self.field(index)).collect::<Result<Vec<_>>>()?;
         let metadata = self.metadata(0, self.schema_entry_count).map_err(|error| error.in_section(Section::Schema))?;
         let schema = Arc::new(Schema::new_with_metadata(fields, metadata));
-        Ok(Arc::clone(self.schema.get_or_init(|| schema)))
+        *known = Arc::downgrade(&schema);
+        Ok(schema)
     }
 
     /// The bytes of the area.
@@ -116,10 +113,9 @@ impl SchemaArea {
         &self.bytes
     }
 
-    /// Bytes in memory: the area, and the schema if it has been built.
+    /// Bytes in memory.
     pub fn memory_size(&self) -> usize {
-        let built = if self.schema.get().is_some() { self.node_count * FIELD_MEMORY } else { 0 };
-        self.bytes.len() + built
+        self.bytes.len()
     }
 
     /// Refuses nodes that share children, metadata or strings, or that no column leads to: from a few bytes a graph could unfold without end.
