@@ -166,14 +166,17 @@ impl<F: TableFormat> FileFormat for FormatOf<F> {
         let schemas = stream::iter(objects).map(|object| async move {
             let (reader, open) = self.open(state, store, object).await?;
             let schema = open.meta.schema().map_err(|error| reader.fault(error))?;
-            let schema = if F::reading(&self.options.read).force_view_types { schema::with_view_types(schema) } else { schema };
             Ok::<_, DataFusionError>((&object.location, schema))
         });
         // Boxed, or else the compiler cannot see that the future is `Send`.
         let mut schemas: Vec<_> = schemas.boxed().buffer_unordered(concurrency).try_collect().await?;
         // Fields come in the order of the files, and stores list files in any.
         schemas.sort_unstable_by_key(|(location, _)| *location);
-        schema::merge(schemas.into_iter().map(|(_, schema)| schema))
+        // Files of one schema share it as long as somebody has it, which is here.
+        let mut seen = HashSet::new();
+        let different = schemas.iter().map(|(_, schema)| schema).filter(|schema| seen.insert(Arc::as_ptr(schema)));
+        let views = F::reading(&self.options.read).force_view_types;
+        schema::merge(different.map(|schema| if views { schema::with_view_types(Arc::clone(schema)) } else { Arc::clone(schema) }))
     }
 
     async fn infer_stats(
