@@ -6,11 +6,14 @@
 //!
 //! One column in ten has only nulls, and each file has four stripes (row groups). A run opens the file from its bytes, finds ten columns by name and reads the first
 //! rows of them; the two sides take turns, and every time is a median. The rows must be the same. [`sql`] says what is measured there; `--only format` or `--only sql` is one of the two, `--sides fermion` leaves Parquet out there, and `--files`
-//! says how many files a directory has.
+//! says how many files a directory has. `--only writer` measures [`writer`].
 //! Prints Markdown to standard output.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
+#[path = "../tpch/memory.rs"]
+mod memory;
 mod sql;
+mod writer;
 
 use std::env;
 use std::error::Error;
@@ -45,13 +48,17 @@ fn main() -> Result<()> {
         println!("nothing to test here; `cargo bench --bench wide` measures");
         return Ok(());
     }
-    if options.only != "sql" {
+    if options.only.is_empty() || options.only == "format" {
         println!("Opening a file in memory and reading {SOME} columns of it; `cargo bench --bench wide`\n");
         println!("| columns | | file, MB | metadata read, KB | reads | open, ms | and read {SOME} columns, ms | faster by |");
         println!("|--:|---|--:|--:|--:|--:|--:|--:|");
         options.columns.iter().try_for_each(|columns| compare(*columns, options.runs))?;
     }
-    if options.only != "format" { sql::measure(&options) } else { Ok(()) }
+    if options.only.is_empty() || options.only == "sql" {
+        sql::measure(&options)?;
+    }
+    // What the others have used is not given back: a process of its own says more.
+    if options.only == "writer" { writer::measure(&options) } else { Ok(()) }
 }
 
 struct Options {
@@ -149,12 +156,16 @@ fn name(column: usize) -> String {
 }
 
 fn batch(columns: usize) -> Result<RecordBatch> {
-    let rows = STRIPES * STRIPE_ROWS;
-    let numbers = |column: usize| (0..rows).map(move |row| (row * 7919 + column * 104_729) % 65_521);
+    rows(columns, 0..STRIPES * STRIPE_ROWS)
+}
+
+/// Some rows of a table of so many columns.
+fn rows(columns: usize, rows: Range<usize>) -> Result<RecordBatch> {
+    let numbers = |column: usize| rows.clone().map(move |row| (row * 7919 + column * 104_729) % 65_521);
     let array = |column: usize| -> ArrayRef {
         match column % 10 {
-            9 => new_null_array(&DataType::Float64, rows),
-            0 => Arc::new(Int64Array::from_iter_values((0_u32..).take(rows).map(|row| i64::from(row) * 3))),
+            9 => new_null_array(&DataType::Float64, rows.len()),
+            0 => Arc::new(Int64Array::from_iter_values((0_i64..).skip(rows.start).take(rows.len()).map(|row| row * 3))),
             4 => Arc::new(StringArray::from_iter_values(numbers(column).map(|number| format!("label {}", number % 20)))),
             _ => Arc::new(Float64Array::from_iter_values(numbers(column).map(|number| number as f64 / 100.0))),
         }

@@ -3,8 +3,13 @@
 use std::collections::VecDeque;
 
 use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
+use arrow::datatypes::{DataType, Schema};
 
 use super::array::spelled_bytes;
+
+/// Bytes of a column up to which it is worth being copied together with that of another batch: to keep an array takes some hundreds, whatever is in it.
+const SMALL: usize = 1 << 10;
 
 /// Rows that wait, the first ones first.
 #[derive(Debug, Default)]
@@ -13,9 +18,16 @@ pub(crate) struct Pending {
     batches: VecDeque<(RecordBatch, usize)>,
     rows: usize,
     bytes: usize,
+    /// Batches of small columns are joined.
+    joins_small: bool,
 }
 
 impl Pending {
+    /// Rows of this schema, whose batches are joined where they are small.
+    pub(crate) fn joining(schema: &Schema) -> Self {
+        Self { joins_small: schema.fields().iter().all(|field| can_be_joined(field.data_type())), ..Self::default() }
+    }
+
     pub(crate) fn rows(&self) -> usize {
         self.rows
     }
@@ -30,6 +42,27 @@ impl Pending {
         self.rows += batch.num_rows();
         self.bytes = self.bytes.saturating_add(bytes);
         self.batches.push_back((batch, bytes));
+        while self.joins_small && self.batches.len() >= 2 && self.join_small() {}
+    }
+
+    /// Makes one of the last two batches, if their columns are small and the first is not much larger: what is joined again and again is copied often.
+    fn join_small(&mut self) -> bool {
+        let (Some((last, last_bytes)), Some((before, before_bytes))) = (self.batches.pop_back(), self.batches.pop_back()) else { return false };
+        let is_small = |bytes: usize| bytes / last.num_columns().max(1) < SMALL;
+        let joined = match is_small(last_bytes) && is_small(before_bytes) && before_bytes / 2 <= last_bytes {
+            true => concat_batches(last.schema_ref(), [&before, &last]).ok(),
+            false => None,
+        };
+        match joined {
+            Some(joined) => {
+                self.batches.push_back((joined, before_bytes.saturating_add(last_bytes)));
+                true
+            }
+            None => {
+                self.batches.extend([(before, before_bytes), (last, last_bytes)]);
+                false
+            }
+        }
     }
 
     /// The first `rows` rows, or all if there are fewer.
@@ -53,6 +86,15 @@ impl Pending {
     }
 }
 
+/// Whether arrays of the type can be joined whatever is in them: dictionaries may have more values together than their keys can count, at which Arrow panics below other types.
+fn can_be_joined(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => can_be_joined(field.data_type()),
+        DataType::Struct(fields) => fields.iter().all(|field| can_be_joined(field.data_type())),
+        other => !other.is_nested() && !matches!(other, DataType::Dictionary(..)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -64,6 +106,43 @@ mod tests {
     fn batch(rows: i64) -> RecordBatch {
         let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows));
         RecordBatch::try_from_iter([("n", numbers)]).unwrap()
+    }
+
+    #[test]
+    fn small_batches_are_joined_and_their_rows_stay_in_order() {
+        let mut pending = Pending::joining(batch(1).schema_ref());
+        let lengths = |pending: &Pending| pending.batches.iter().map(|(batch, _)| batch.num_rows()).collect::<Vec<_>>();
+        for (rows, expected) in [(1, vec![1]), (1, vec![2]), (1, vec![3]), (1, vec![3, 1]), (1, vec![5]), (2000, vec![5, 2000]), (5, vec![5, 2000, 5])] {
+            pending.push(batch(rows));
+            assert_eq!(lengths(&pending), expected);
+        }
+        assert_eq!((pending.rows(), pending.bytes()), (2010, 2010 * 8));
+        let expected: Vec<i64> = [0; 5].into_iter().chain(0..2000).chain(0..5).collect();
+        let taken: Vec<ArrayRef> = pending.take(2010).iter().map(|batch| Arc::clone(batch.column(0))).collect();
+        let taken = arrow::compute::concat(&taken.iter().map(AsRef::as_ref).collect::<Vec<_>>()).unwrap();
+        assert_eq!(taken.as_ref(), &Int64Array::from(expected));
+        // Where nobody asked for it, batches stay as they came: they may have dictionaries of their own.
+        let mut apart = Pending::default();
+        (0..3).for_each(|_| apart.push(batch(1)));
+        assert_eq!(lengths(&apart), [1, 1, 1]);
+    }
+
+    #[test]
+    fn what_cannot_be_joined_stays_apart() {
+        use arrow::array::{Array, DictionaryArray, Int8Array, StringArray, StructArray};
+        use arrow::datatypes::Field;
+        let values = |from: usize| StringArray::from_iter_values((from..from + 100).map(|value| format!("{value}")));
+        let dictionary = |from: usize| -> ArrayRef { Arc::new(DictionaryArray::new(Int8Array::from_iter_values(0..100), Arc::new(values(from)))) };
+        let structure = |from: usize| -> ArrayRef {
+            let dictionary = dictionary(from);
+            Arc::new(StructArray::from(vec![(Arc::new(Field::new("d", dictionary.data_type().clone(), true)), dictionary)]))
+        };
+        for column in [&dictionary as &dyn Fn(usize) -> ArrayRef, &structure] {
+            let batches = [0, 100].map(|from| RecordBatch::try_from_iter([("d", column(from))]).unwrap());
+            let mut pending = Pending::joining(batches[0].schema_ref());
+            batches.into_iter().for_each(|batch| pending.push(batch));
+            assert_eq!(pending.take(200).len(), 2);
+        }
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub enum Chunk {
     /// Nothing is stored, all slots are null. `VALIDITY` only.
     AllNull,
     /// Pages.
-    Pages(Pages),
+    Pages(Box<Pages>),
 }
 
 /// The pages of a chunk.

@@ -130,7 +130,7 @@ impl Cmb {
             Chunk::Default if self.is_leaf => return self.chunk(LEAF_DATA, stripe).map(|_| Some(0)),
             Chunk::Default => return Ok(Some(0)),
             Chunk::AllNull => return Ok(rows),
-            Chunk::Pages(Pages { stats, .. }) if stats.nulls().is_some() => return Ok(stats.nulls().map(u64::from)),
+            Chunk::Pages(pages) if pages.stats.nulls().is_some() => return Ok(pages.stats.nulls().map(u64::from)),
             Chunk::Pages(_) => {}
         }
         // The DATA of a plain column has a slot per row. In a nested column it counts something else.
@@ -196,7 +196,7 @@ impl Cmb {
                 let mut pages =
                     Pages { offset, length, stats: ZoneStats::UNKNOWN, dictionary: Vec::new(), pages: Vec::new(), bounds: None, filter: None };
                 fill(&mut pages)?;
-                Ok(Chunk::Pages(pages))
+                Ok(Chunk::Pages(Box::new(pages)))
             }
         }
     }

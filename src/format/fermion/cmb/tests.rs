@@ -25,7 +25,7 @@ fn page(size: u32, rows: u32, min: i64, max: i64, null_count: u32) -> ChunkPage 
 }
 
 fn simple(stripe: u64, length: u32) -> Chunk {
-    Chunk::Pages(Pages {
+    Chunk::Pages(Box::new(Pages {
         offset: 8 + stripe * 10_000,
         length,
         stats: ZoneStats::UNKNOWN,
@@ -33,7 +33,7 @@ fn simple(stripe: u64, length: u32) -> Chunk {
         pages: Vec::new(),
         bounds: None,
         filter: None,
-    })
+    }))
 }
 
 fn full(stripe: u64, pages: Vec<ChunkPage>, bounds: Option<Bounds>) -> Chunk {
@@ -45,7 +45,7 @@ fn full(stripe: u64, pages: Vec<ChunkPage>, bounds: Option<Bounds>) -> Chunk {
         stats = if rows == 0 { page.stats } else { stats.merge(rows, &page.stats, page_rows) };
         rows += page_rows;
     }
-    Chunk::Pages(Pages { offset: 208 + stripe * 10_000, length, stats, dictionary: Vec::new(), pages, bounds, filter: None })
+    Chunk::Pages(Box::new(Pages { offset: 208 + stripe * 10_000, length, stats, dictionary: Vec::new(), pages, bounds, filter: None }))
 }
 
 fn bounds() -> Bounds {
@@ -299,7 +299,7 @@ fn chunks_that_cannot_be_written_are_refused() {
         vec![Chunk::Default, Chunk::AllNull],
         vec![simple(0, 0), Chunk::Default],
         vec![simple(0, u32::MAX), Chunk::Default],
-        vec![Chunk::Default, Chunk::Pages(two_pages)],
+        vec![Chunk::Default, Chunk::Pages(Box::new(two_pages))],
     ] {
         assert_eq!(builder.push_stripe(1, chunks).unwrap_err().kind(), ErrorKind::InvalidArgument);
     }
@@ -354,7 +354,7 @@ fn a_dictionary_is_the_pages_without_rows_that_come_first() {
     let with = |dictionary: &[u32], pages: Vec<ChunkPage>| {
         let Chunk::Pages(chunk) = full(0, pages, None) else { panic!("pages") };
         let length = chunk.length + dictionary.iter().sum::<u32>();
-        vec![Chunk::Default, Chunk::Pages(Pages { length, dictionary: dictionary.to_vec(), ..chunk })]
+        vec![Chunk::Default, Chunk::Pages(Box::new(Pages { length, dictionary: dictionary.to_vec(), ..*chunk }))]
     };
     let stripes = |first: Vec<Chunk>| [first, vec![Chunk::AllNull, Chunk::Default], vec![Chunk::AllNull, Chunk::Default]];
     for pages in [vec![page(64, 1000, 1, 2, 0)], vec![page(64, 700, -5, 9, 3), page(32, 300, 4, 4, 0)]] {

@@ -217,7 +217,7 @@ fn chunks(cmb: &Cmb, stripe: usize) -> Result<Vec<(usize, Pages)>> {
     let mut found = Vec::new();
     for stream in 0..cmb.streams().len() {
         if let Chunk::Pages(pages) = cmb.chunk(stream, stripe)? {
-            found.push((stream, pages));
+            found.push((stream, *pages));
         }
     }
     Ok(found)

@@ -35,7 +35,7 @@ fn stripes() -> Vec<Stripe> {
 fn data(stripe: u64, values: &ArrayRef) -> Chunk {
     let stats = leaf_stats(values);
     let pages = vec![ChunkPage { size: 32, rows: None, stats }];
-    Chunk::Pages(Pages {
+    Chunk::Pages(Box::new(Pages {
         offset: 8 + stripe * STRIPE_LENGTH,
         length: 32,
         stats,
@@ -43,7 +43,7 @@ fn data(stripe: u64, values: &ArrayRef) -> Chunk {
         pages,
         bounds: leaf_bounds(values),
         filter: None,
-    })
+    }))
 }
 
 fn numbers(values: Vec<Option<i64>>) -> ArrayRef {
@@ -56,7 +56,7 @@ fn words(values: Vec<Option<&str>>) -> ArrayRef {
 
 /// Columns: `n` numbers, `gone` null throughout, `s` strings that are null in the second stripe, `code` a dictionary of numbers, `l` lists.
 fn columns() -> Vec<(Field, Vec<Vec<Chunk>>)> {
-    let simple = |stripe: u64| Chunk::Pages(Pages { pages: Vec::new(), bounds: None, ..pages_of(data(stripe, &numbers(vec![]))) });
+    let simple = |stripe: u64| Chunk::Pages(Box::new(Pages { pages: Vec::new(), bounds: None, ..pages_of(data(stripe, &numbers(vec![]))) }));
     let validity = |values: &ArrayRef, stripe| match values.null_count() {
         0 => Chunk::Default,
         nulls if nulls == values.len() => Chunk::AllNull,
@@ -84,7 +84,7 @@ fn columns() -> Vec<(Field, Vec<Vec<Chunk>>)> {
 
 fn pages_of(chunk: Chunk) -> Pages {
     match chunk {
-        Chunk::Pages(pages) => Pages { stats: crate::format::fermion::stats::ZoneStats::UNKNOWN, ..pages },
+        Chunk::Pages(pages) => Pages { stats: crate::format::fermion::stats::ZoneStats::UNKNOWN, ..*pages },
         other => panic!("{other:?}"),
     }
 }

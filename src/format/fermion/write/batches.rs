@@ -137,7 +137,7 @@ impl BatchWriter {
         let offset = *position;
         *position += u64::from(length);
         out.push(Bytes::from(bytes));
-        Ok(Chunk::Pages(Pages { offset, length, stats, dictionary: Vec::new(), pages, bounds: None, filter: None }))
+        Ok(Chunk::Pages(Box::new(Pages { offset, length, stats, dictionary: Vec::new(), pages, bounds: None, filter: None })))
     }
 
     /// Moves the stripe that was written last.

@@ -4,6 +4,7 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::FieldRef;
 use bytes::Bytes;
 
+use super::arena::Arena;
 use super::stream::{PageSettings, PendingPage, StreamWriter};
 use crate::format::array::{Ends, Piece, check_nulls, check_rows, join, shred, stream_ends};
 use crate::format::error::{Error, Result};
@@ -76,8 +77,8 @@ impl ColumnWriter {
     }
 
     /// Takes note that they are encoded.
-    pub(super) fn settle(&mut self) {
-        self.streams.iter_mut().for_each(StreamWriter::settle);
+    pub(super) fn settle(&mut self, arena: &mut Arena) {
+        self.streams.iter_mut().for_each(|stream| stream.settle(arena));
     }
 
     fn push_pieces(&mut self, arrays: &[&ArrayRef], ends: Option<&Ends>) -> Result<()> {

@@ -1,5 +1,6 @@
 //! From batches to bytes: batch → stripe → columns → streams → pages.
 
+mod arena;
 mod batched;
 mod batches;
 mod column;

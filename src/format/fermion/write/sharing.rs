@@ -33,7 +33,7 @@ impl Costs {
 /// The dictionary of the chunk that is being filled.
 #[derive(Debug, Default)]
 pub(super) struct Sharing {
-    builder: Option<DictionaryBuilder>,
+    builder: Option<Box<DictionaryBuilder>>,
     /// No more pages of this chunk take part.
     is_over: bool,
     /// There was no room for the values of all pages.
@@ -59,7 +59,7 @@ impl Sharing {
             self.end();
             return Ok(None);
         }
-        let builder = self.builder.get_or_insert_with(|| DictionaryBuilder::new(values.ptype(), options.compression.dictionary_bytes()));
+        let builder = self.builder.get_or_insert_with(|| Box::new(DictionaryBuilder::new(values.ptype(), options.compression.dictionary_bytes())));
         let before = builder.len();
         let Some(codes) = builder.codes(values, nulls) else {
             // A large dictionary for some of the pages takes longer to read than it saves; it may still be smaller.
@@ -118,7 +118,7 @@ impl Sharing {
 
     /// Bytes in memory, about.
     pub(super) fn memory_size(&self) -> usize {
-        self.builder.as_ref().map_or(0, DictionaryBuilder::memory_size)
+        self.builder.as_ref().map_or(0, |builder| builder.memory_size())
     }
 
     /// For the next chunk. Where it has not paid, twice as many as the last time are passed by.

@@ -7,6 +7,7 @@ use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow::datatypes::DataType;
 use bytes::Bytes;
 
+use super::arena::Arena;
 use super::cut::{batch_page_lengths, even, page_lengths, whole};
 use super::options::WriterOptions;
 use super::sharing::Sharing;
@@ -99,13 +100,15 @@ pub(super) struct PendingPage {
 #[derive(Debug)]
 enum Body {
     /// With what is known from pages before it.
-    Values(Unencoded, Memory),
+    Values(Box<(Unencoded, Memory)>),
     /// With what is known from this page and those before it, until the next page is told.
-    Bytes(Vec<u8>, Option<Memory>),
+    Bytes(Vec<u8>, Option<Box<Memory>>),
     /// Codes of the chunk's dictionary.
-    Codes(Vec<u32>, Shared),
+    Codes(Vec<u32>, Box<Shared>),
     /// The same encoded.
-    Shared(Vec<u8>, Shared),
+    Shared(Vec<u8>, Box<Shared>),
+    /// Encoded, until the end of the stripe.
+    Kept(Bytes),
     /// Validity that needs no page if the whole stripe is like it.
     Uniform(bool),
 }
@@ -128,12 +131,13 @@ impl PendingPage {
     /// Encodes the page, if it is not.
     pub(super) fn encode(&mut self, settings: &PageSettings) -> Result<()> {
         match &mut self.body {
-            Body::Values(values, memory) => {
+            Body::Values(unencoded) => {
+                let (values, memory) = unencoded.as_ref();
                 let (bytes, memory) = settings.page(values, self.rows, memory)?;
-                self.body = Body::Bytes(bytes, Some(memory));
+                self.body = Body::Bytes(bytes, Some(Box::new(memory)));
             }
             Body::Codes(codes, shared) => self.body = Body::Shared(settings.coded_page(codes, shared.ptype)?, shared.clone()),
-            Body::Bytes(..) | Body::Shared(..) | Body::Uniform(_) => {}
+            Body::Bytes(..) | Body::Shared(..) | Body::Kept(_) | Body::Uniform(_) => {}
         }
         Ok(())
     }
@@ -145,6 +149,7 @@ impl PendingPage {
     fn encoded_bytes(&self) -> usize {
         match &self.body {
             Body::Bytes(bytes, _) | Body::Shared(bytes, _) => bytes.len(),
+            Body::Kept(bytes) => bytes.len(),
             Body::Values(..) | Body::Codes(..) | Body::Uniform(_) => 0,
         }
     }
@@ -154,13 +159,14 @@ impl PendingPage {
         if matches!(self.body, Body::Codes(..)) {
             self.encode(settings)?;
         }
-        if let Body::Shared(bytes, Shared { ptype, nulls }) = &mut self.body {
+        if let Body::Shared(bytes, shared) = &mut self.body {
+            let Shared { ptype, nulls } = shared.as_mut();
             let expect = PageExpect { ptype: *ptype, rows: None, extra: 0, checksum: false, utf8: false };
             let page = Page::open_with(&Bytes::from(std::mem::take(bytes)), &expect, || Ok(Some(Arc::clone(dictionary))))?;
             let mut out = Output::new(*ptype, page.len());
             page.decode(0..page.len(), &mut out)?;
             let values = decoded_values(*ptype, out.finish());
-            self.body = Body::Values(Unencoded { values, nulls: nulls.take() }, memory.clone());
+            self.body = Body::Values(Box::new((Unencoded { values, nulls: nulls.take() }, memory.clone())));
             self.encode(settings)?;
         }
         Ok(())
@@ -170,10 +176,12 @@ impl PendingPage {
     pub(super) fn work(&self) -> usize {
         match &self.body {
             // To write text in tokens takes several times as long as to pack numbers.
-            Body::Values(Unencoded { values: values @ Values::Bytes(_), .. }, _) => 8 * values.raw_bytes(),
-            Body::Values(Unencoded { values, .. }, _) => values.raw_bytes(),
+            Body::Values(unencoded) => match &unencoded.0.values {
+                values @ Values::Bytes(_) => 8 * values.raw_bytes(),
+                values => values.raw_bytes(),
+            },
             Body::Codes(codes, _) => size_of_val(codes.as_slice()),
-            Body::Bytes(..) | Body::Shared(..) | Body::Uniform(_) => 0,
+            Body::Bytes(..) | Body::Shared(..) | Body::Kept(_) | Body::Uniform(_) => 0,
         }
     }
 }
@@ -229,9 +237,9 @@ impl StreamWriter {
     }
 
     /// Takes note that they are encoded: what they learnt is known to the next.
-    pub(super) fn settle(&mut self) {
-        learn(&mut self.memory, &mut self.pages);
-        learn(&mut self.dictionary_memory, &mut self.dictionary);
+    pub(super) fn settle(&mut self, arena: &mut Arena) {
+        learn(&mut self.memory, &mut self.pages, arena);
+        learn(&mut self.dictionary_memory, &mut self.dictionary, arena);
         self.encoded_bytes = self.pages.iter().chain(&self.dictionary).map(PendingPage::encoded_bytes).sum();
     }
 
@@ -263,7 +271,7 @@ impl StreamWriter {
             return self.pages.iter_mut().try_for_each(|page| page.unshare(&dictionary, settings, &self.memory));
         }
         if let Some(values) = self.sharing.next_page(is_last)? {
-            let body = Body::Values(Unencoded { values, nulls: None }, self.dictionary_memory.clone());
+            let body = Body::Values(Box::new((Unencoded { values, nulls: None }, self.dictionary_memory.clone())));
             self.dictionary.push(PendingPage { rows: 0, stats: ZoneStats::UNKNOWN, body });
         }
         Ok(())
@@ -279,14 +287,16 @@ impl StreamWriter {
                 Some(nulls) if nulls.null_count() > 0 => self.values(Values::Bool(nulls.into_inner()), None),
                 _ => Body::Uniform(true),
             };
-            self.add(rows, ZoneStats::UNKNOWN, body);
+            if !self.extend_uniform(rows, &body) {
+                self.add(rows, ZoneStats::UNKNOWN, body);
+            }
             start += rows;
         }
         Ok(())
     }
 
     fn values(&self, values: Values, nulls: Option<NullBuffer>) -> Body {
-        Body::Values(Unencoded { values, nulls }, self.memory.clone())
+        Body::Values(Box::new((Unencoded { values, nulls }, self.memory.clone())))
     }
 
     /// Lists end where `offsets`, which begin at 0, say.
@@ -333,7 +343,7 @@ impl StreamWriter {
 
     fn data(&mut self, values: Values, nulls: Option<NullBuffer>, settings: &PageSettings) -> Result<Body> {
         Ok(match self.sharing.codes(&values, nulls.as_ref(), &settings.encode)? {
-            Some(codes) => Body::Codes(codes, Shared { ptype: values.ptype(), nulls: nulls.map(|nulls| copied(&nulls)) }),
+            Some(codes) => Body::Codes(codes, Box::new(Shared { ptype: values.ptype(), nulls: nulls.map(|nulls| copied(&nulls)) })),
             None => self.values(values, nulls),
         })
     }
@@ -350,7 +360,21 @@ impl StreamWriter {
         });
     }
 
+    /// Makes the last page longer if slots are all like its own: of very many columns, pages that say nothing take more memory than what they are about.
+    fn extend_uniform(&mut self, rows: usize, body: &Body) -> bool {
+        let Some(last) = self.pages.last_mut().filter(|last| last.rows + rows <= WriterOptions::PAGE_ROWS_MAX) else { return false };
+        let is_alike = matches!((&last.body, body), (Body::Uniform(last), Body::Uniform(more)) if last == more);
+        if is_alike {
+            last.rows += rows;
+            self.rows += rows;
+        }
+        is_alike
+    }
+
     fn add(&mut self, rows: usize, stats: ZoneStats, body: Body) {
+        if self.pages.is_empty() {
+            self.pages.reserve_exact(1);
+        }
         self.rows += rows;
         self.pages.push(PendingPage { rows, stats, body });
     }
@@ -393,19 +417,20 @@ impl StreamWriter {
         let mut pages = Vec::with_capacity(dictionary_pages + stream.pages.len());
         for page in stream.dictionary.into_iter().chain(stream.pages) {
             let bytes = match page.body {
-                Body::Bytes(bytes, _) | Body::Shared(bytes, _) => bytes,
-                Body::Values(values, memory) => settings.page(&values, page.rows, &memory)?.0,
-                Body::Codes(codes, shared) => settings.coded_page(&codes, shared.ptype)?,
-                Body::Uniform(valid) => settings.plain_page(Values::Bool(constant_bits(valid, page.rows)))?,
+                Body::Bytes(bytes, _) | Body::Shared(bytes, _) => bytes.into(),
+                Body::Kept(bytes) => bytes,
+                Body::Values(unencoded) => settings.page(&unencoded.0, page.rows, &unencoded.1)?.0.into(),
+                Body::Codes(codes, shared) => settings.coded_page(&codes, shared.ptype)?.into(),
+                Body::Uniform(valid) => settings.plain_page(Values::Bool(constant_bits(valid, page.rows)))?.into(),
             };
             pages.push(ChunkPage { size: width(bytes.len())?, rows: Some(width(page.rows)?), stats: page.stats });
             *position += bytes.len() as u64;
-            out.push(Bytes::from(bytes));
+            out.push(bytes);
         }
         let length = u32::try_from(*position - start).ok().filter(|length| *length < u32::MAX);
         let length = length.ok_or_else(|| Error::invalid_argument("a chunk passes 4 GiB; write smaller stripes (stripe_rows, stripe_bytes)"))?;
         let dictionary = pages.drain(..dictionary_pages).map(|page| page.size).collect();
-        Ok(Chunk::Pages(Pages {
+        Ok(Chunk::Pages(Box::new(Pages {
             offset: start,
             length,
             stats: chunk_stats(&pages),
@@ -413,7 +438,7 @@ impl StreamWriter {
             pages,
             bounds: stream.bounds.flatten(),
             filter: None,
-        }))
+        })))
     }
 }
 
@@ -423,9 +448,15 @@ fn slot_pages(slots: usize, ends: Option<&Ends>, page_rows: usize) -> Result<Vec
 }
 
 /// What the pages that have just been encoded learnt is known to the next.
-fn learn(memory: &mut Memory, pages: &mut [PendingPage]) {
-    let learnt = pages.iter_mut().filter_map(|page| if let Body::Bytes(_, learnt) = &mut page.body { learnt.take() } else { None });
-    *memory = memory.join(&learnt.collect::<Vec<_>>());
+fn learn(memory: &mut Memory, pages: &mut [PendingPage], arena: &mut Arena) {
+    let mut learnt = Vec::new();
+    for page in pages {
+        if let Body::Bytes(bytes, memory) = &mut page.body {
+            learnt.extend(memory.take().map(|memory| *memory));
+            page.body = Body::Kept(arena.keep(std::mem::take(bytes)));
+        }
+    }
+    *memory = memory.join(&learnt);
 }
 
 /// A slice would keep what it is cut from in memory, which may be a batch, until the stripe ends.

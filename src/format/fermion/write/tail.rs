@@ -1,6 +1,7 @@
 //! The metadata behind the data: CMBs, schema, CIT, stripe directory, footer.
 
 use arrow::datatypes::Schema;
+use bytes::Bytes;
 
 use super::batches::BatchWriter;
 use super::column::ColumnWriter;
@@ -10,22 +11,33 @@ use crate::format::fermion::footer::{Footer, SETTING_BATCHES, SETTING_BLOOM_FILT
 use crate::format::fermion::schema::{ORDERING_KEY, write_schema};
 use crate::format::fermion::stripes::{Stripe, write_stripes};
 
+/// Metadata is handed over in pieces of about so many bytes: of very many columns it is too much to have twice.
+const PIECE: usize = 1 << 20;
+
 /// Everything behind the data area, which ends at `position`.
 pub(super) fn write_tail(
     schema: &Schema,
-    columns: &[ColumnWriter],
+    columns: Vec<ColumnWriter>,
     batches: Option<&BatchWriter>,
     stripes: &[Stripe],
     position: u64,
     options: &WriterOptions,
-) -> Result<Vec<u8>> {
+) -> Result<Vec<Bytes>> {
+    let settings = settings(&columns, options);
+    let column_count = count(columns.len())?;
+    let mut pieces = Vec::new();
     let mut out = batches.map_or_else(|| Ok(Vec::new()), |batches| batches.cmb(options.checksums))?;
     let mut cit = Vec::with_capacity(columns.len() * 8);
+    let mut cmb_offset = position;
     for column in columns {
-        cit.extend_from_slice(&(position + out.len() as u64).to_le_bytes());
+        cit.extend_from_slice(&(cmb_offset + out.len() as u64).to_le_bytes());
         out.extend_from_slice(&column.cmb(options.checksums)?);
+        if out.len() >= PIECE {
+            cmb_offset += out.len() as u64;
+            pieces.push(Bytes::from(std::mem::take(&mut out)));
+        }
     }
-    let schema_offset = position + out.len() as u64;
+    let schema_offset = cmb_offset + out.len() as u64;
     let ordering = options.ordering.as_deref().map(|ordering| (ORDERING_KEY, ordering));
     let schema_area = write_schema(schema, ordering.as_slice())?;
     let stripe_area = write_stripes(stripes);
@@ -35,8 +47,8 @@ pub(super) fn write_tail(
         cmb_offset: position,
         stripes_offset: schema_offset + (schema_area.len() + cit.len()) as u64,
         row_count: stripes.iter().map(|stripe| u64::from(stripe.rows)).sum(),
-        settings: settings(columns, options),
-        column_count: count(columns.len())?,
+        settings,
+        column_count,
         stripe_count: count(stripes.len())?,
         schema_crc: crc32fast::hash(&schema_area),
         cit_crc: crc32fast::hash(&cit),
@@ -47,7 +59,8 @@ pub(super) fn write_tail(
     out.extend_from_slice(&cit);
     out.extend_from_slice(&stripe_area);
     out.extend_from_slice(&footer.to_bytes());
-    Ok(out)
+    pieces.push(Bytes::from(out));
+    Ok(pieces)
 }
 
 fn settings(columns: &[ColumnWriter], options: &WriterOptions) -> u64 {

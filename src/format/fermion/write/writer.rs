@@ -6,6 +6,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{FieldRef, SchemaRef};
 use bytes::Bytes;
 
+use super::arena::Arena;
 use super::batches::{BatchWriter, Next, Room};
 use super::column::{ColumnPage, ColumnWriter};
 use super::options::WriterOptions;
@@ -24,6 +25,9 @@ const BLOCK: usize = 1024;
 
 /// Bytes of numbers, or as much work, that are not worth being shared among threads: a page of wide decimals.
 const WORK_AT_ONCE: usize = 1 << 20;
+
+/// Bytes of rows that may wait for each column, on average, even if that is more than the buffer: with less, what is known of a page takes more than what is in it.
+const COLUMN_BYTES: usize = 2 << 10;
 
 /// What was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +53,7 @@ pub struct Writer {
     /// Of a file of batches.
     batches: Option<BatchWriter>,
     pending: Pending,
+    arena: Arena,
     stripe_rows: usize,
     stripes: Vec<Stripe>,
     out: Vec<Bytes>,
@@ -67,11 +72,12 @@ impl Writer {
         let column = |field: &FieldRef| ColumnWriter::new(Arc::clone(field), PageSettings::new(&options, options.has_filter(field.name())));
         let columns = schema.fields().iter().map(column).collect();
         Ok(Self {
+            pending: Pending::joining(&schema),
             schema,
             options,
             columns,
             batches,
-            pending: Pending::default(),
+            arena: Arena::default(),
             stripe_rows: 0,
             stripes: Vec::new(),
             out: vec![Bytes::from_static(&MAGIC)],
@@ -89,7 +95,7 @@ impl Writer {
         while self.pending.rows() >= self.rows_to_page() {
             self.encode_rows(self.rows_to_page(), None)?;
         }
-        if self.pending.bytes() >= self.options.buffer_bytes {
+        if self.pending.bytes() >= self.buffer_bytes() {
             let whole = self.pending.rows() - self.pending.rows() % BLOCK;
             self.encode_rows(if whole > 0 { whole } else { self.pending.rows() }, None)?;
         }
@@ -134,7 +140,7 @@ impl Writer {
 
     /// Encodes batches if they are a page, or too much to wait for one.
     pub(super) fn encode_much(&mut self) -> Result<()> {
-        let is_too_much = self.pending.bytes() >= self.options.buffer_bytes;
+        let is_too_much = self.pending.bytes() >= self.buffer_bytes();
         let is_page = self.batches()?.waiting_rows() >= self.options.page_rows;
         if is_page || is_too_much { self.encode_batches(is_too_much) } else { Ok(()) }
     }
@@ -173,9 +179,10 @@ impl Writer {
             return Err(Error::invalid_argument("there are rows that belong to no batch"));
         }
         self.end_stripe()?;
-        let tail = write_tail(&self.schema, &self.columns, self.batches.as_ref(), &self.stripes, self.position, &self.options)?;
-        self.position += tail.len() as u64;
-        self.out.push(Bytes::from(tail));
+        let columns = std::mem::take(&mut self.columns);
+        let tail = write_tail(&self.schema, columns, self.batches.as_ref(), &self.stripes, self.position, &self.options)?;
+        self.position += tail.iter().map(|piece| piece.len() as u64).sum::<u64>();
+        self.out.extend(tail);
         let rows = self.stripes.iter().map(|stripe| u64::from(stripe.rows)).sum();
         Ok((self.out, Summary { rows, bytes: self.position, stripes: self.stripes.len() }))
     }
@@ -204,6 +211,11 @@ impl Writer {
         self.options.page_rows.min(self.options.stripe_rows - self.stripe_rows).max(1)
     }
 
+    /// Bytes of rows that may wait.
+    fn buffer_bytes(&self) -> usize {
+        self.options.buffer_bytes.max(self.columns.len().saturating_mul(COLUMN_BYTES))
+    }
+
     /// What the stripe takes in memory: pages, and dictionaries that grow.
     fn stripe_bytes(&self) -> usize {
         self.columns.iter().map(|column| column.encoded_bytes() + column.growing_bytes()).sum()
@@ -216,7 +228,9 @@ impl Writer {
         }
         self.failed = true;
         let batches = self.pending.take(rows);
-        encode_columns(&mut self.columns, &batches, ends, self.options.threads)?;
+        encode_columns(&mut self.columns, &batches, ends, self.options.threads, &mut self.arena)?;
+        // Before the stripe is written, which takes memory, too.
+        drop(batches);
         self.stripe_rows += rows;
         if self.stripe_rows >= self.options.stripe_rows || self.stripe_bytes() >= self.options.stripe_bytes {
             self.end_stripe()?;
@@ -233,7 +247,7 @@ impl Writer {
         let (mut offset, first) = (self.position, self.out.len());
         let rows = u32::try_from(self.stripe_rows).map_err(|_| Error::invalid_argument("a stripe has too many rows"))?;
         in_parallel(self.columns.iter_mut().collect(), self.options.threads, ColumnWriter::close_stripe)?;
-        encode_pages(&mut self.columns, self.options.threads)?;
+        encode_pages(&mut self.columns, self.options.threads, &mut self.arena)?;
         if let Some(batches) = &mut self.batches {
             batches.finish_stripe(&mut self.position, &mut self.out)?;
         }
@@ -302,7 +316,7 @@ enum Work<'a> {
 
 /// Cuts the rows into pages and encodes them. Columns whose values may be large go first, and their pages are shared among threads; those of other columns fill the
 /// gaps, each column as a whole: what has just been cut is in a cache.
-fn encode_columns(columns: &mut [ColumnWriter], batches: &[RecordBatch], ends: Option<&Ends>, threads: usize) -> Result<()> {
+fn encode_columns(columns: &mut [ColumnWriter], batches: &[RecordBatch], ends: Option<&Ends>, threads: usize, arena: &mut Arena) -> Result<()> {
     let cuts = columns.iter_mut().enumerate().map(|(index, column)| {
         // How long the pages take is known when they are cut.
         Task { weight: if column.may_be_large() { usize::MAX } else { 0 }, task: Work::Cut(index, column) }
@@ -319,15 +333,15 @@ fn encode_columns(columns: &mut [ColumnWriter], batches: &[RecordBatch], ends: O
         }
         Work::Encode(page) => page.encode().map(|()| Vec::new()),
     })?;
-    columns.iter_mut().for_each(ColumnWriter::settle);
+    columns.iter_mut().for_each(|column| column.settle(arena));
     Ok(())
 }
 
 /// Encodes the pages that wait to be.
-fn encode_pages(columns: &mut [ColumnWriter], threads: usize) -> Result<()> {
+fn encode_pages(columns: &mut [ColumnWriter], threads: usize, arena: &mut Arena) -> Result<()> {
     let pages: Vec<_> = columns.iter_mut().flat_map(ColumnWriter::unencoded).map(|page| Task { weight: page.work(), task: page }).collect();
     let threads = threads.min(pages.len());
     in_parallel_growing(pages, threads, |page| page.encode().map(|()| Vec::new()))?;
-    columns.iter_mut().for_each(ColumnWriter::settle);
+    columns.iter_mut().for_each(|column| column.settle(arena));
     Ok(())
 }
