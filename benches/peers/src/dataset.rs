@@ -22,8 +22,8 @@ pub(crate) enum Dataset {
     Hits { rows: usize },
     /// Rows for filters of known shares, in order and without.
     Ladder { rows: usize },
-    /// Very many columns.
-    Wide { columns: usize },
+    /// Very many columns, in one file or in several that are alike.
+    Wide { columns: usize, files: usize },
 }
 
 /// Where a dataset's tables are.
@@ -52,13 +52,22 @@ impl Dataset {
         }
     }
 
+    /// How many files a table is.
+    fn files(&self) -> usize {
+        match self {
+            Self::Wide { files, .. } => *files,
+            _ => 1,
+        }
+    }
+
     /// The name of its directory, so that data of different sizes can be kept side by side.
     fn folder(&self) -> String {
         match self {
             Self::Tpch { scale } => format!("tpch-{scale}"),
             Self::Hits { rows } => format!("hits-{rows}"),
             Self::Ladder { rows } => format!("ladder-{rows}"),
-            Self::Wide { columns } => format!("wide-{columns}"),
+            Self::Wide { columns, files: 1 } => format!("wide-{columns}"),
+            Self::Wide { columns, files } => format!("wide-{columns}-{files}"),
         }
     }
 
@@ -67,14 +76,22 @@ impl Dataset {
             Self::Tpch { scale } => data::table(table, scale),
             Self::Hits { rows } => hits::table(rows),
             Self::Ladder { rows } => ladder::table(rows, table == "sorted"),
-            Self::Wide { columns } => wide::table(columns),
+            Self::Wide { columns, files } => wide::file(columns, files),
+        }
+    }
+
+    /// A table in memory, of which this is the first file.
+    fn whole(&self, first: Arc<MemTable>) -> Result<Arc<MemTable>> {
+        match *self {
+            Self::Wide { columns, files } if files > 1 => wide::table(columns, files).map(Arc::new),
+            _ => Ok(first),
         }
     }
 
     /// How files of a format are written. A table of many columns has few rows, and would be one stripe.
     fn write_options(&self, files: Files) -> String {
         let parts = match self {
-            Self::Wide { columns } => files.part_rows.map(|option| (option, wide::part_rows(*columns).to_string())),
+            Self::Wide { columns, files: of } => files.part_rows.map(|option| (option, wide::part_rows(*columns, *of).to_string())),
             _ => None,
         };
         let all = files.write_options.iter().map(|(option, value)| (*option, (*value).to_owned())).chain(parts);
@@ -94,6 +111,23 @@ impl Tables {
 
     pub(crate) fn path(&self, table: &str, files: Files) -> PathBuf {
         self.dir.join(files.extension).join(format!("{table}.{}", files.extension))
+    }
+
+    /// Where a session finds a table: its file, or the directory of its files.
+    pub(crate) fn location(&self, table: &str, files: Files) -> PathBuf {
+        match self.dataset.files() {
+            1 => self.path(table, files),
+            _ => self.dir.join(files.extension),
+        }
+    }
+
+    /// The other files of a table, which are the first once more.
+    fn repeat(&self, table: &str, files: Files) -> Result<()> {
+        let first = self.path(table, files);
+        for index in 1..self.dataset.files() {
+            fs::copy(&first, first.with_file_name(format!("{table}-{index}.{}", files.extension)))?;
+        }
+        Ok(())
     }
 
     /// A table in memory.
@@ -117,7 +151,8 @@ impl Tables {
                 let made = Arc::new(self.dataset.make(table)?);
                 eprintln!("{table}: made in {:.1?}", start.elapsed());
                 times = self.write(table, &made, &missing, writes.max(1)).await?;
-                self.made.push((table, made));
+                missing.iter().try_for_each(|files| self.repeat(table, *files))?;
+                self.made.push((table, self.dataset.whole(made)?));
             }
             for files in &formats {
                 let time = times.iter().find(|(format, _)| format == files).map(|(_, time)| *time);

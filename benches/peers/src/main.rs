@@ -10,6 +10,7 @@
 
 #[path = "../../tpch/agree.rs"]
 mod agree;
+mod alone;
 mod check;
 #[path = "../../tpch/data.rs"]
 mod data;
@@ -40,6 +41,7 @@ use std::path::Path;
 use std::time::Duration;
 use std::{env, fs, thread};
 
+use crate::alone::Alone;
 use crate::dataset::{Dataset, Tables, Written};
 use crate::options::Options;
 use crate::report::Part;
@@ -56,6 +58,7 @@ type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 struct Findings {
     written: Vec<Written>,
     parts: Vec<Part>,
+    alone: Vec<Alone>,
     failures: Vec<String>,
 }
 
@@ -98,6 +101,9 @@ async fn compare(options: &Options, dataset: Dataset, dir: &Path, partitions: us
         sessions.push(Session::open(*side, &tables, partitions).await?);
     }
     tables.forget();
+    if let Dataset::Wide { columns, files: 1 } = dataset {
+        findings.alone.extend(alone::measure(columns, &suites::wide::counts(columns), &tables, &options.sides, options.runs).await?);
+    }
     let first = findings.parts.len();
     for section in &sections {
         let measured = measure::section(section, &tables, &sessions, options.runs, &mut findings.failures).await?;
@@ -119,19 +125,22 @@ async fn print_peak(options: &Options, title: &str, dir: &Path, partitions: usiz
         if let (Some(section), Some(side)) = (sections.iter().find(|section| section.title == *title), options.sides.first())
             && let Some(peak) = peak::measure(*side, dataset, section, dir, partitions).await?
         {
-            println!("{peak}");
+            println!("{} {}", peak.peak, peak.retained);
         }
     }
     Ok(())
 }
 
 fn print(options: &Options, partitions: usize, findings: &Findings) {
-    let Findings { written, parts, failures } = findings;
+    let Findings { written, parts, alone, failures } = findings;
     let sides = &options.sides;
     println!("TPC-H at scale factor {}, other tables with {} rows, {partitions} partitions.\n", options.scale, options.rows);
     println!("{}", report::summary(sides, parts));
     println!("{}", report::files(written));
     println!("{}", report::peaks(sides, parts));
+    if !alone.is_empty() {
+        println!("{}", report::alone(alone));
+    }
     for part in parts {
         println!("{}", report::folded(&part.title, &(report::times(sides, part) + "\n" + &report::slower(sides, part))));
         println!("{}", report::folded(&format!("{}: what was read", part.title), &report::traffic(sides, part)));

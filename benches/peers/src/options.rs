@@ -7,6 +7,11 @@ use crate::dataset::Dataset;
 use crate::side::{SIDES, Side};
 use crate::suites::{self, SUITES, Section};
 
+/// Files of a directory of many.
+const MANY_FILES: usize = 100;
+/// Above, to create a table of many files takes some sides minutes.
+const MANY_FILES_COLUMNS_MAX: usize = 1_000;
+
 #[derive(Debug)]
 pub(crate) struct Options {
     pub(crate) suites: Vec<String>,
@@ -64,7 +69,12 @@ impl Options {
 
     pub(crate) fn datasets(&self) -> Vec<Dataset> {
         let mut datasets = vec![Dataset::Tpch { scale: self.scale }, Dataset::Hits { rows: self.rows }, Dataset::Ladder { rows: self.rows }];
-        datasets.extend(self.columns.iter().map(|columns| Dataset::Wide { columns: *columns }));
+        for columns in self.columns.iter().copied() {
+            datasets.push(Dataset::Wide { columns, files: 1 });
+            if columns <= MANY_FILES_COLUMNS_MAX {
+                datasets.push(Dataset::Wide { columns, files: MANY_FILES });
+            }
+        }
         datasets
     }
 

@@ -14,8 +14,17 @@ use crate::side::Side;
 use crate::suites::Section;
 use crate::{Result, memory};
 
+/// What a process of one side took.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Memory {
+    /// How far it grew beyond what it had with its tables open.
+    pub(crate) peak: u64,
+    /// What it had in the end beyond what it had before.
+    pub(crate) retained: u64,
+}
+
 /// Has a process of its own measure one side, with files that are there.
-pub(crate) fn of(options: &Options, dir: &Path, side: &Side, section: &Section) -> Result<Option<u64>> {
+pub(crate) fn of(options: &Options, dir: &Path, side: &Side, section: &Section) -> Result<Option<Memory>> {
     let mut command = Command::new(env::current_exe()?);
     command.args(["--peak", &section.title, "--sides", side.name]);
     command.args(["--scale", &options.scale.to_string(), "--rows", &options.rows.to_string()]);
@@ -26,13 +35,16 @@ pub(crate) fn of(options: &Options, dir: &Path, side: &Side, section: &Section) 
         command.args(["--only", only]);
     }
     let output = command.stderr(Stdio::null()).output()?;
-    Ok(String::from_utf8(output.stdout)?.trim().parse().ok())
+    let text = String::from_utf8(output.stdout)?;
+    let mut numbers = text.split_whitespace().map_while(|number| number.parse().ok());
+    Ok(numbers.next().zip(numbers.next()).map(|(peak, retained)| Memory { peak, retained }))
 }
 
 /// What that process does.
-pub(crate) async fn measure(side: Side, dataset: Dataset, section: &Section, dir: &Path, partitions: usize) -> Result<Option<u64>> {
+pub(crate) async fn measure(side: Side, dataset: Dataset, section: &Section, dir: &Path, partitions: usize) -> Result<Option<Memory>> {
     let mut tables = Tables::new(dataset, dir);
     tables.prepare(&[side], 0).await?;
+    let empty = memory::reset_peak();
     let session = Session::open(side, &tables, partitions).await?;
     let before = memory::reset_peak();
     for case in &section.cases {
@@ -43,5 +55,7 @@ pub(crate) async fn measure(side: Side, dataset: Dataset, section: &Section, dir
             let _ = session.run(&case.query).await;
         }
     }
-    Ok(memory::peak().zip(before).map(|(peak, before)| peak.saturating_sub(before)))
+    let peak = memory::peak().zip(before).map(|(peak, before)| peak.saturating_sub(before));
+    let retained = memory::reset_peak().zip(empty).map(|(now, empty)| now.saturating_sub(empty));
+    Ok(peak.zip(retained).map(|(peak, retained)| Memory { peak, retained }))
 }

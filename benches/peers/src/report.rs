@@ -3,8 +3,10 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use crate::alone::Alone;
 use crate::dataset::Written;
 use crate::measure::Measured;
+use crate::peak::Memory;
 use crate::session::Cost;
 use crate::side::{Files, Side};
 
@@ -14,7 +16,7 @@ pub(crate) struct Part {
     pub(crate) title: String,
     pub(crate) measured: Vec<Measured>,
     /// How far a process with nothing but one side grew, for each.
-    pub(crate) peaks: Vec<Option<u64>>,
+    pub(crate) peaks: Vec<Option<Memory>>,
 }
 
 /// How many times as long the side `other` takes as the side `of`: the geometric mean over the queries that both answer.
@@ -80,9 +82,24 @@ pub(crate) fn traffic(sides: &[Side], part: &Part) -> String {
 
 /// How far each side's process grew.
 pub(crate) fn peaks(sides: &[Side], parts: &[Part]) -> String {
-    let mut text = table_head("peak memory beyond that of open tables", sides.iter().map(|side| format!("{}, MB", side.name)));
+    let mut text = table_head("peak memory beyond that of open tables; what is kept in the end", sides.iter().map(|side| format!("{}, MB", side.name)));
     for part in parts {
-        text.push_str(&line(&part.title, part.peaks.iter().map(|peak| number(peak.map(megabytes), 0))));
+        let cell = |memory: &Option<Memory>| match memory {
+            Some(Memory { peak, retained }) => format!("{:.0}; {:.0}", megabytes(*peak), megabytes(*retained)),
+            None => NOTHING.to_owned(),
+        };
+        text.push_str(&line(&part.title, part.peaks.iter().map(cell)));
+    }
+    text
+}
+
+/// What formats take without an engine.
+pub(crate) fn alone(sides: &[Alone]) -> String {
+    let heads = ["columns", "open, ms", "and read ten columns, ms"].map(str::to_owned);
+    let mut text = table_head("without an engine", heads.into_iter());
+    for Alone { columns, side, open, read } in sides {
+        let milliseconds = |time: &Duration| number(Some(time.as_secs_f64() * 1e3), 2);
+        text.push_str(&line(side, [columns.to_string(), milliseconds(open), milliseconds(read)]));
     }
     text
 }

@@ -58,7 +58,7 @@ impl Session {
         let Self { context, partitions, .. } = self;
         for table in tables.names() {
             if let Some(files) = self.side.files {
-                let path = tables.path(table, files);
+                let path = tables.location(table, files);
                 let sql = format!("CREATE EXTERNAL TABLE {table} STORED AS {} LOCATION '{}'", files.stored_as, path.display());
                 context.sql(&sql).await?;
             } else {

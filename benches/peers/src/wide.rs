@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringViewArray, new_null_array};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 
@@ -17,12 +17,13 @@ const PARTS: usize = 4;
 const KINDS: usize = 10;
 const SEED: u64 = 11;
 
-pub(crate) fn rows(columns: usize) -> usize {
-    (VALUES / columns).max(PARTS)
+/// Rows of one of so many files.
+pub(crate) fn rows(columns: usize, files: usize) -> usize {
+    (VALUES / columns / files).max(PARTS)
 }
 
-pub(crate) fn part_rows(columns: usize) -> usize {
-    rows(columns).div_ceil(PARTS)
+pub(crate) fn part_rows(columns: usize, files: usize) -> usize {
+    rows(columns, files).div_ceil(PARTS)
 }
 
 /// A column, by its kind and which of them it is.
@@ -86,9 +87,20 @@ fn kinds(columns: usize) -> impl Iterator<Item = (usize, Kind)> {
     ORDER.into_iter().cycle().take(columns).enumerate()
 }
 
-pub(crate) fn table(columns: usize) -> Result<MemTable> {
+fn batch(columns: usize, files: usize) -> Result<RecordBatch> {
     let fields: Vec<Field> = kinds(columns).map(|(index, kind)| Field::new(name(kind, index), kind.data_type(), true)).collect();
-    let schema: SchemaRef = Arc::new(Schema::new(fields));
-    let batch = RecordBatch::try_new(Arc::clone(&schema), kinds(columns).map(|(index, kind)| kind.values(index, rows(columns))).collect())?;
-    MemTable::try_new(schema, vec![vec![batch]])
+    let values = kinds(columns).map(|(index, kind)| kind.values(index, rows(columns, files)));
+    Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), values.collect())?)
+}
+
+/// The rows of one of so many files.
+pub(crate) fn file(columns: usize, files: usize) -> Result<MemTable> {
+    let batch = batch(columns, files)?;
+    MemTable::try_new(batch.schema(), vec![vec![batch]])
+}
+
+/// The rows of all files.
+pub(crate) fn table(columns: usize, files: usize) -> Result<MemTable> {
+    let batch = batch(columns, files)?;
+    MemTable::try_new(batch.schema(), vec![vec![batch; files]])
 }

@@ -5,7 +5,7 @@ mod ladder;
 mod lookup;
 mod scan;
 mod topk;
-mod wide;
+pub(crate) mod wide;
 
 use crate::check::Check;
 use crate::dataset::Dataset;
@@ -52,10 +52,13 @@ pub(crate) fn of(dataset: &Dataset) -> Vec<Section> {
             Section { suite: "ladder", title: "Filters of sorted rows".to_owned(), cases: ladder::cases("sorted", rows) },
             Section { suite: "ladder", title: "Filters of shuffled rows".to_owned(), cases: ladder::cases("shuffled", rows) },
         ],
-        Dataset::Wide { columns } => vec![
-            Section { suite: "wide", title: format!("Opening {columns} columns"), cases: wide::opening(columns) },
-            Section { suite: "wide", title: format!("Some of {columns} columns"), cases: wide::warm(columns) },
-        ],
+        Dataset::Wide { columns, files } => {
+            let of = if files == 1 { String::new() } else { format!(", {files} files") };
+            vec![
+                Section { suite: "wide", title: format!("Opening {columns} columns{of}"), cases: wide::opening(columns, files) },
+                Section { suite: "wide", title: format!("Some of {columns} columns{of}"), cases: wide::warm(columns, files) },
+            ]
+        }
     }
 }
 
