@@ -47,14 +47,20 @@ struct Tries {
     pause: u32,
     /// Bytes of the text at the last failure. What does not pay in a small page, which has to name its tokens, too, may pay in a large one.
     failed: usize,
+    /// They were tried for this page.
+    now: bool,
 }
 
 impl Memory {
-    /// What pages that all knew the same know together. A failure counts only where no page is without one, be it that tokens were not tried for it: what is
-    /// worth it for one page is not given up for another.
+    /// What pages that all knew the same know together. A failure counts only where tokens paid for no page: what is worth it for one is not given up for another. Pages for which
+    /// they were not tried do not count beside others.
     #[must_use]
     pub fn join(&self, pages: &[Self]) -> Self {
-        let tries = |whose: usize| pages.iter().map(|page| page.tries[whose]).min().unwrap_or(self.tries[whose]);
+        let tries = |whose: usize| {
+            let all = || pages.iter().map(|page| page.tries[whose]);
+            let tries = all().filter(|tries| tries.now).min().or_else(|| all().min());
+            Tries { now: false, ..tries.unwrap_or(self.tries[whose]) }
+        };
         let pointer = |memory: &Self| memory.learnt.as_ref().map(Arc::as_ptr);
         let learnt = pages.iter().find(|page| page.learnt.is_some() && pointer(page) != pointer(self));
         let is_forgotten = !pages.is_empty() && pages.iter().all(|page| page.learnt.is_none());
@@ -79,8 +85,8 @@ impl Memory {
     pub(super) fn note(&mut self, whose: Whose, has_paid: bool, bytes: usize) {
         let tries = &mut self.tries[whose as usize];
         *tries = match has_paid {
-            true => Tries::default(),
-            false => Tries { failures: PAUSE_DOUBLED.min(tries.failures + 1), pause: 1 << tries.failures, failed: bytes },
+            true => Tries { now: true, ..Tries::default() },
+            false => Tries { failures: PAUSE_DOUBLED.min(tries.failures + 1), pause: 1 << tries.failures, failed: bytes, now: true },
         };
         if !has_paid && bytes >= REMEMBER_MIN {
             self.learnt = None;
@@ -187,6 +193,8 @@ mod tests {
         let joined = before.join(&[failed(&before), paid.clone(), paid]);
         assert!(is_same(&joined, &before) && joined.tries == before.tries);
         assert!(is_same(&before.join(&[failed(&before), anew.clone(), before.clone()]), &anew));
+        // One for which they were not tried says nothing.
+        assert!(before.join(&[failed(&before), before.clone()]).passes_by(Whose::Page, 1));
         let joined = before.join(&[failed(&before), failed(&before)]);
         assert!(joined.learnt.is_none() && joined.clone().passes_by(Whose::Page, 1));
         let joined = before.join(&[]);
