@@ -5,7 +5,7 @@
 //! ```
 //!
 //! One column in ten has only nulls, and each file has four stripes (row groups). A run opens the file from its bytes, finds ten columns by name and reads the first
-//! rows of them; the two sides take turns, and every time is a median. The rows must be the same. [`sql`] says what is measured there; `--only format` or `--only sql` is one of the two, `--sides fermion` leaves Parquet out there, and `--files`
+//! rows of them; the sides take turns, and every time is a median. The rows must be the same. [`sql`] says what is measured there; `--only format` or `--only sql` is one of the two, `--sides fermion` leaves Parquet out there, and `--files`
 //! says how many files a directory has. `--only writer` measures [`writer`].
 //! Prints Markdown to standard output.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
@@ -116,12 +116,14 @@ struct Read {
 fn compare(columns: usize, runs: usize) -> Result<()> {
     let batch = batch(columns)?;
     let names: Vec<String> = (0..SOME).map(|index| name(index * (columns / SOME) + index % 3)).collect();
+    let fermion = write_fermion(&batch)?;
     let sides = [
         Side { name: "Parquet", file: write_parquet(&batch)?, read: read_parquet },
-        Side { name: "Fermion", file: write_fermion(&batch)?, read: read_fermion },
+        Side { name: "Fermion", file: fermion.clone(), read: |file, names| read_fermion(file, names, 0) },
+        Side { name: "Fermion, all metadata", file: fermion, read: |file, names| read_fermion(file, names, OpenOptions::default().eager_load_threshold) },
     ];
     drop(batch);
-    let mut reads: [Vec<Read>; 2] = Default::default();
+    let mut reads: [Vec<Read>; 3] = Default::default();
     for _ in 0..runs {
         for (side, reads) in sides.iter().zip(&mut reads) {
             reads.push((side.read)(&side.file, &names)?);
@@ -205,10 +207,11 @@ fn read_parquet(file: &Bytes, names: &[String]) -> Result<Read> {
     Ok(Read { opened, total, metadata_bytes: length + 8, requests: 2, rows: rows.slice(0, STRIPE_ROWS) })
 }
 
-fn read_fermion(file: &Bytes, names: &[String]) -> Result<Read> {
+/// Up to so many bytes of metadata are read at once, as from a store far away; by default 8 MiB.
+fn read_fermion(file: &Bytes, names: &[String], eager_load_threshold: u64) -> Result<Read> {
     let start = Instant::now();
     let mut traffic = (0, 0);
-    let meta = Arc::new(load(file, Open::new(file.len() as u64, &OpenOptions { eager_load_threshold: 0, ..Default::default() })?, &mut traffic)?);
+    let meta = Arc::new(load(file, Open::new(file.len() as u64, &OpenOptions { eager_load_threshold, ..Default::default() })?, &mut traffic)?);
     let opened = start.elapsed();
     let columns: Vec<usize> = names.iter().map(|name| meta.index_of(name).ok_or("no such column")).collect::<Result<_, _>>()?;
     let fields = columns.iter().map(|column| meta.field(*column)).collect::<Result<Vec<_>, _>>()?;

@@ -161,7 +161,7 @@ pub struct FermionWriteOptions {
     pub stripe_rows: usize,
     /// Encoded bytes of a stripe, about.
     pub stripe_bytes: usize,
-    /// Bytes of rows that may wait to be encoded.
+    /// Bytes of rows that may wait to be encoded. Of very many columns it may be more: 2 KiB for each.
     pub buffer_bytes: usize,
     /// What files are meant to be best at.
     pub compression: Compression,
