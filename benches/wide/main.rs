@@ -120,7 +120,11 @@ fn compare(columns: usize, runs: usize) -> Result<()> {
     let sides = [
         Side { name: "Parquet", file: write_parquet(&batch)?, read: read_parquet },
         Side { name: "Fermion", file: fermion.clone(), read: |file, names| read_fermion(file, names, 0) },
-        Side { name: "Fermion, all metadata", file: fermion, read: |file, names| read_fermion(file, names, OpenOptions::default().eager_load_threshold) },
+        Side {
+            name: "Fermion, all metadata",
+            file: fermion,
+            read: |file, names| read_fermion(file, names, OpenOptions::default().eager_load_threshold),
+        },
     ];
     drop(batch);
     let mut reads: [Vec<Read>; 3] = Default::default();

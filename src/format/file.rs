@@ -39,7 +39,7 @@ pub trait Metadata: fmt::Debug + Send + Sync {
     /// What is kept of it between statements.
     fn kept(self: Arc<Self>) -> Arc<dyn Kept>;
 
-    /// What is not kept, because all files of a table have it: to be held as long as the table is used.
+    /// What is not kept, for it is large, and files of one table mostly have it in common: to be held as long as the table is used.
     fn part_of_table(&self) -> Option<PartOfTable> {
         None
     }

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, AsArray, RecordBatch};
+use arrow::buffer::Buffer;
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Schema};
 
@@ -10,6 +11,8 @@ use super::array::spelled_bytes;
 
 /// Bytes of a column up to which it is worth being copied together with that of another batch: to keep an array takes some hundreds, whatever is in it.
 const SMALL: usize = 1 << 10;
+/// Buffers of an array of views that is joined with another, at most.
+const VIEW_BUFFERS_MAX: usize = 8;
 
 /// Rows that wait, the first ones first.
 #[derive(Debug, Default)]
@@ -49,7 +52,8 @@ impl Pending {
     fn join_small(&mut self) -> bool {
         let (Some((last, last_bytes)), Some((before, before_bytes))) = (self.batches.pop_back(), self.batches.pop_back()) else { return false };
         let is_small = |bytes: usize| bytes / last.num_columns().max(1) < SMALL;
-        let joined = match is_small(last_bytes) && is_small(before_bytes) && before_bytes / 2 <= last_bytes {
+        let is_worth_it = is_small(last_bytes) && is_small(before_bytes) && before_bytes / 2 <= last_bytes;
+        let joined = match is_worth_it && last.columns().iter().chain(before.columns()).all(has_few_buffers) {
             true => concat_batches(last.schema_ref(), [&before, &last]).ok(),
             false => None,
         };
@@ -86,20 +90,25 @@ impl Pending {
     }
 }
 
-/// Whether arrays of the type can be joined whatever is in them: dictionaries may have more values together than their keys can count, at which Arrow panics below other types.
+/// Whether arrays of the type can be joined whatever is in them. Dictionaries may have more values together than their keys can count, and lists of nothing more items, at which Arrow
+/// may panic; and tables of very many columns have plain ones.
 fn can_be_joined(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => can_be_joined(field.data_type()),
-        DataType::Struct(fields) => fields.iter().all(|field| can_be_joined(field.data_type())),
-        other => !other.is_nested() && !matches!(other, DataType::Dictionary(..)),
-    }
+    !data_type.is_nested() && !matches!(data_type, DataType::Dictionary(..) | DataType::RunEndEncoded(..))
+}
+
+/// Whether an array refers to few buffers: those of views that are joined add up.
+fn has_few_buffers(array: &ArrayRef) -> bool {
+    let of_views = |buffers: &[Buffer]| buffers.len() <= VIEW_BUFFERS_MAX;
+    let strings = array.as_string_view_opt().is_none_or(|views| of_views(views.data_buffers()));
+    strings && array.as_binary_view_opt().is_none_or(|views| of_views(views.data_buffers()))
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{ArrayRef, Int64Array};
+    use arrow::array::Int64Array;
+    use arrow::datatypes::Field;
 
     use super::*;
 
@@ -112,7 +121,9 @@ mod tests {
     fn small_batches_are_joined_and_their_rows_stay_in_order() {
         let mut pending = Pending::joining(batch(1).schema_ref());
         let lengths = |pending: &Pending| pending.batches.iter().map(|(batch, _)| batch.num_rows()).collect::<Vec<_>>();
-        for (rows, expected) in [(1, vec![1]), (1, vec![2]), (1, vec![3]), (1, vec![3, 1]), (1, vec![5]), (2000, vec![5, 2000]), (5, vec![5, 2000, 5])] {
+        for (rows, expected) in
+            [(1, vec![1]), (1, vec![2]), (1, vec![3]), (1, vec![3, 1]), (1, vec![5]), (2000, vec![5, 2000]), (5, vec![5, 2000, 5])]
+        {
             pending.push(batch(rows));
             assert_eq!(lengths(&pending), expected);
         }
@@ -128,16 +139,32 @@ mod tests {
     }
 
     #[test]
+    fn buffers_of_views_do_not_pile_up() {
+        use arrow::array::StringViewArray;
+        let mut pending = Pending::joining(&Schema::new(vec![Field::new("t", DataType::Utf8View, true)]));
+        for row in 0..1000 {
+            let views: ArrayRef = Arc::new(StringViewArray::from_iter_values([format!("more than twelve bytes, {row}")]));
+            pending.push(RecordBatch::try_from_iter([("t", views)]).unwrap());
+        }
+        let buffers = pending.batches.iter().map(|(batch, _)| batch.column(0).as_string_view().data_buffers().len());
+        assert!(buffers.max().unwrap() <= 2 * VIEW_BUFFERS_MAX && pending.batches.len() < 300);
+        assert_eq!(pending.take(1000).iter().map(RecordBatch::num_rows).sum::<usize>(), 1000);
+    }
+
+    #[test]
     fn what_cannot_be_joined_stays_apart() {
-        use arrow::array::{Array, DictionaryArray, Int8Array, StringArray, StructArray};
-        use arrow::datatypes::Field;
-        let values = |from: usize| StringArray::from_iter_values((from..from + 100).map(|value| format!("{value}")));
+        use arrow::array::{Array, DictionaryArray, Int8Array, RunArray, StringViewArray, StructArray};
+        use arrow::datatypes::Int32Type;
+        // Of which Arrow does not say that they are too many, but panics.
+        let values = |from: usize| StringViewArray::from_iter_values((from..from + 100).map(|value| format!("{value}")));
         let dictionary = |from: usize| -> ArrayRef { Arc::new(DictionaryArray::new(Int8Array::from_iter_values(0..100), Arc::new(values(from)))) };
         let structure = |from: usize| -> ArrayRef {
             let dictionary = dictionary(from);
             Arc::new(StructArray::from(vec![(Arc::new(Field::new("d", dictionary.data_type().clone(), true)), dictionary)]))
         };
-        for column in [&dictionary as &dyn Fn(usize) -> ArrayRef, &structure] {
+        let runs =
+            |from: usize| -> ArrayRef { Arc::new(RunArray::<Int32Type>::try_new(&(1..=100).collect::<Vec<_>>().into(), &dictionary(from)).unwrap()) };
+        for column in [&dictionary as &dyn Fn(usize) -> ArrayRef, &structure, &runs] {
             let batches = [0, 100].map(|from| RecordBatch::try_from_iter([("d", column(from))]).unwrap());
             let mut pending = Pending::joining(batches[0].schema_ref());
             batches.into_iter().for_each(|batch| pending.push(batch));

@@ -1,18 +1,19 @@
 //! Opening a file through DataFusion's cache of file metadata, so that a file is opened once and not once per query and partition.
 
 use std::any::Any;
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::common::HashMap;
 use datafusion::error::Result;
 use datafusion::execution::cache::cache_manager::{CacheManager, CachedFileMetadataEntry, FileMetadata};
 use object_store::ObjectMeta;
 use object_store::path::Path;
-use tokio::sync::Mutex;
+use tokio::sync::Mutex as AsyncMutex;
 
 use super::io::{ObjectReader, entity_tag};
 use super::kind::{Kind, Reading};
-use crate::format::file::{Kept, Metadata};
+use crate::format::file::{Kept, Metadata, PartOfTable};
 
 /// An open file.
 #[derive(Debug, Clone)]
@@ -20,7 +21,7 @@ pub(super) struct OpenFile {
     pub(super) meta: Arc<dyn Metadata>,
     kind: Kind,
     /// Held while metadata of columns is fetched: partitions that begin together want the same, and one fetch serves them all.
-    loading: Arc<Mutex<()>>,
+    loading: Arc<AsyncMutex<()>>,
 }
 
 impl OpenFile {
@@ -50,7 +51,7 @@ impl OpenFile {
 struct Cached {
     kept: Arc<dyn Kept>,
     kind: Kind,
-    loading: Arc<Mutex<()>>,
+    loading: Arc<AsyncMutex<()>>,
     /// What it had when it was put there. The cache needs the same number when it is taken out, though the metadata grows with its use.
     size: usize,
 }
@@ -82,6 +83,34 @@ impl FileMetadata for Cached {
     }
 }
 
+/// What a table holds of its files, so that it is there for the next statement: schemas of very many columns. Its plans and scans hold it, too.
+#[derive(Clone, Default)]
+pub(super) struct Held(Arc<Mutex<Vec<PartOfTable>>>);
+
+impl Held {
+    /// Most tables have one schema. Of one whose files have more than so many, they are read again for each statement.
+    const PARTS_MAX: usize = 16;
+
+    /// Holds what is not kept of a file.
+    pub(super) fn hold(&self, file: &OpenFile) {
+        let Some(part) = file.meta.part_of_table() else { return };
+        let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match parts.iter().position(|known| Arc::ptr_eq(known, &part)) {
+            Some(known) => drop(parts.remove(known)),
+            // The one that has not been used for longest may be of files that are not there any more.
+            None if parts.len() >= Self::PARTS_MAX => drop(parts.remove(0)),
+            None => {}
+        }
+        parts.push(part);
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held").finish_non_exhaustive()
+    }
+}
+
 /// Opens a file, or takes it from the cache; and whether it did the first.
 ///
 /// The cache's keys have no store in them, and other formats use it too: an entry that is another file's or format's is replaced.
@@ -99,7 +128,7 @@ pub(super) async fn open(reader: &ObjectReader, kind: Kind, reading: &Reading) -
         reading.eager_load_threshold = reading.eager_load_threshold.min(reading.metadata_size_hint);
     }
     let opening = (kind.open)(object.size, &reading).map_err(|error| reader.fault(error))?;
-    let file = OpenFile { meta: reader.load(opening).await?, kind, loading: Arc::new(Mutex::new(())) };
+    let file = OpenFile { meta: reader.load(opening).await?, kind, loading: Arc::new(AsyncMutex::new(())) };
     keep(reader, &file);
     Ok((file, true))
 }

@@ -31,7 +31,7 @@ pub type FermionSink = SinkOf<Fermion>;
 /// A file, or all `.fermion` files of a directory, as a table.
 pub type FermionTable = TableOf<Fermion>;
 
-/// Files of one table have one schema, which may be most of what is kept of a wide file.
+/// Files of one table mostly have one schema, which may be most of what is known of a wide file.
 static SCHEMAS: LazyLock<Arc<SharedSchemas>> = LazyLock::new(Arc::default);
 
 /// What ZSTD level `none` is called in SQL.
@@ -161,7 +161,7 @@ pub struct FermionWriteOptions {
     pub stripe_rows: usize,
     /// Encoded bytes of a stripe, about.
     pub stripe_bytes: usize,
-    /// Bytes of rows that may wait to be encoded. Of very many columns it may be more: 2 KiB for each.
+    /// Bytes of rows that may wait to be encoded. Of more than 1,000 columns they may be 2 KiB for each at least.
     pub buffer_bytes: usize,
     /// What files are meant to be best at.
     pub compression: Compression,
@@ -294,7 +294,12 @@ static ENTRIES: [OptionEntry<Fermion>; 28] = [
     },
     entry!(Fermion, "bloom_filter_fpp", write.bloom_filter_fpp, "(writing) Part of wrong answers that a bloom filter may give"),
     entry!(Fermion, "bloom_filters", read.bloom_filters, "(reading) Skip stripes by their bloom filters"),
-    entry!(Fermion, "buffer_bytes", write.buffer_bytes, "(writing) Bytes of rows that may wait to be encoded"),
+    entry!(
+        Fermion,
+        "buffer_bytes",
+        write.buffer_bytes,
+        "(writing) Bytes of rows that may wait to be encoded; of more than 1,000 columns at least 2 KiB for each"
+    ),
     entry!(Fermion, "checksums", write.checksums, "(writing) Write checksums of pages and metadata"),
     entry!(Fermion, "coalesce_gap", read.coalesce_gap, "(reading) Ranges with at most this many bytes between them are fetched as one"),
     OptionEntry {

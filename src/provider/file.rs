@@ -21,7 +21,7 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use object_store::ObjectStore;
 
 use super::adapt::{adapt, constants};
-use super::cache::{self, OpenFile};
+use super::cache::{self, Held, OpenFile};
 use super::filter::{Filtering, RowFilter, ScanColumns};
 use super::io::{Counting, ObjectReader, byte_range};
 use super::kind::{Kind, Reading};
@@ -48,6 +48,7 @@ pub(super) struct ScanContext {
     /// Whether the store is the file system of this machine.
     pub(super) is_local: bool,
     pub(super) caches: Option<Arc<CacheManager>>,
+    pub(super) held: Held,
     pub(super) kind: Kind,
     pub(super) reading: Reading,
     pub(super) table: TableSchema,
@@ -133,6 +134,7 @@ impl PreparedFile {
     pub(super) async fn open(&self) -> Result<OpenFile> {
         let _timer = self.metrics.metadata_load_time.timer();
         let (open, opened_now) = cache::open(&self.reader, self.context.kind, &self.context.reading).await?;
+        self.context.held.hold(&open);
         if opened_now && open.meta.is_eager() {
             self.metrics.column_metadata_loaded.add(open.meta.column_count());
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
@@ -22,7 +22,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::{ObjectMeta, ObjectStore};
 
-use super::cache::OpenFile;
+use super::cache::{Held, OpenFile};
 use super::io::ObjectReader;
 use super::kind::{Kind, TableFormat};
 use super::options::OptionsOf;
@@ -30,7 +30,7 @@ use super::schema::{FileColumns, Positions};
 use super::sink::SinkOf;
 use super::source::FormatSource;
 use super::{cache, ordering, schema, stats};
-use crate::format::file::{Metadata, PartOfTable};
+use crate::format::file::Metadata;
 
 /// Makes formats for statements.
 #[derive(Debug)]
@@ -124,13 +124,13 @@ impl<F: TableFormat> FormatOf<F> {
         let is_local = this_machine.is_ok_and(|this_machine| Arc::ptr_eq(&this_machine, store));
         let reader = ObjectReader::new(Arc::clone(store), Arc::new(object.clone()), reading.requests).caching(Some(caches)).local(is_local);
         let (open, _) = cache::open(&reader, Kind::of::<F>(), &reading).await?;
-        open.meta.part_of_table().into_iter().for_each(|part| self.held.hold(part));
+        self.held.hold(&open);
         Ok((reader, open))
     }
 
     async fn statistics(&self, reader: &ObjectReader, open: &OpenFile, table: &SchemaRef) -> Result<Statistics> {
         let statistics = stats::statistics(reader, open, table, &self.positions, &F::reading(&self.options.read)).await?;
-        // By now the file has its schema and, if they are eager, all columns.
+        // By now the file has, if they are eager, all columns.
         cache::keep(reader, open);
         Ok(statistics)
     }
@@ -240,34 +240,11 @@ impl<F: TableFormat> FileFormat for FormatOf<F> {
     }
 
     fn file_source(&self, table_schema: TableSchema) -> Arc<dyn FileSource> {
-        Arc::new(FormatSource::new(Kind::of::<F>(), table_schema, F::reading(&self.options.read)).with_positions(self.positions.clone()))
-    }
-}
-
-/// What a table holds of its files, so that it is there for the next statement: schemas of very many columns. Plans of the table share it.
-#[derive(Clone, Default)]
-struct Held(Arc<Mutex<Vec<PartOfTable>>>);
-
-impl Held {
-    /// Most tables have one schema. Of one whose files have more than so many, they are read again for each statement.
-    const PARTS_MAX: usize = 16;
-
-    fn hold(&self, part: PartOfTable) {
-        let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if parts.iter().any(|known| Arc::ptr_eq(known, &part)) {
-            return;
-        }
-        if parts.len() >= Self::PARTS_MAX {
-            // The oldest may be of files that are not there any more.
-            parts.remove(0);
-        }
-        parts.push(part);
-    }
-}
-
-impl fmt::Debug for Held {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Held").finish_non_exhaustive()
+        Arc::new(
+            FormatSource::new(Kind::of::<F>(), table_schema, F::reading(&self.options.read))
+                .with_positions(self.positions.clone())
+                .holding(self.held.clone()),
+        )
     }
 }
 

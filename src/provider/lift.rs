@@ -29,7 +29,9 @@ pub(super) fn lifted(predicate: Arc<dyn PhysicalExpr>, schema: SchemaRef, file_c
     }
     let lifted = predicate.transform_down(|node| {
         let Some((column, names)) = path(&node, &schema).filter(|(_, names)| !names.is_empty()) else { return Ok(Transformed::no(node)) };
-        let Some((path, field)) = file_columns.get(column).and_then(|column| found(&file.field(*column).ok()?, *column, &names)) else { return Ok(Transformed::no(node)) };
+        let Some((path, field)) = file_columns.get(column).and_then(|column| found(&file.field(*column).ok()?, *column, &names)) else {
+            return Ok(Transformed::no(node));
+        };
         let index = paths.iter().position(|known| *known == path).unwrap_or_else(|| {
             let name = free_name(&fields, schema.field(column).name(), &names);
             fields.push(Arc::new(Field::new(name, field.data_type().clone(), true)));

@@ -26,6 +26,7 @@ use datafusion::physical_plan::{DisplayFormatType, SortOrderPushdownResult};
 use datafusion_datasource::morsel::Morselizer;
 use object_store::ObjectStore;
 
+use super::cache::Held;
 use super::file::ScanContext;
 use super::kind::{Kind, Reading, Requests};
 use super::lift::lifted;
@@ -48,6 +49,7 @@ pub struct FormatSource {
     positions: Positions,
     reading: Reading,
     caches: Option<Arc<CacheManager>>,
+    held: Held,
     /// Files and stripes are read in the order of this, as far as statistics say.
     sort_order: Option<LexOrdering>,
     metrics: ExecutionPlanMetricsSet,
@@ -66,6 +68,7 @@ impl FormatSource {
             batch_size: None,
             reading,
             caches: None,
+            held: Held::default(),
             sort_order: None,
             metrics: ExecutionPlanMetricsSet::new(),
         }
@@ -82,6 +85,13 @@ impl FormatSource {
     #[must_use]
     pub(super) fn with_positions(mut self, positions: Positions) -> Self {
         self.positions = positions;
+        self
+    }
+
+    /// Holds with its table what is not kept of files.
+    #[must_use]
+    pub(super) fn holding(mut self, held: Held) -> Self {
+        self.held = held;
         self
     }
 
@@ -137,6 +147,7 @@ impl FileSource for FormatSource {
 
     fn create_morselizer(&self, store: Arc<dyn ObjectStore>, config: &FileScanConfig, partition: usize) -> Result<Box<dyn Morselizer>> {
         let context = ScanContext {
+            held: self.held.clone(),
             store,
             is_local: config.object_store_url == ObjectStoreUrl::local_filesystem(),
             caches: self.caches.clone(),

@@ -466,3 +466,32 @@ fn the_bytes_do_not_depend_on_the_number_of_threads() {
     let (_, read) = read_all(&alone, 8192).unwrap();
     assert_same(&schema, std::slice::from_ref(&batch), &read);
 }
+
+/// Pages of slots that are all valid, or all null, grow as long as those that follow are like them: over pushes, up to what a page may have, below lists, and not into other ones.
+#[test]
+fn slots_that_are_alike_are_one_page_until_others_come() {
+    let kinds: [(usize, fn(usize) -> Option<i8>); 6] = [
+        ((1 << 20) + 5, |row| i8::try_from(row % 100).ok()),
+        (3000, |_| None),
+        (5000, |_| None),
+        (1, |_| Some(1)),
+        (7000, |row| (row % 3 == 0).then_some(2)),
+        (9000, |_| Some(3)),
+    ];
+    let batches: Vec<RecordBatch> = kinds
+        .iter()
+        .map(|(rows, value)| {
+            let values: ArrayRef = Arc::new((0..*rows).map(value).collect::<arrow::array::Int8Array>());
+            let lists: ArrayRef =
+                Arc::new(arrow::array::FixedSizeListArray::new(Arc::new(Field::new("item", DataType::Int8, true)), 1, Arc::clone(&values), None));
+            RecordBatch::try_from_iter_with_nullable([("v", values, true), ("l", lists, true)]).unwrap()
+        })
+        .collect();
+    let schema = batches[0].schema();
+    let expected = concat_batches(&schema, &batches).unwrap();
+    for page_rows in [4096, 1 << 20] {
+        let file = write(&schema, &batches, WriterOptions { page_rows, stripe_rows: 1 << 22, ..Default::default() }).unwrap();
+        let (_, read) = read_all(&file, 8192).unwrap();
+        assert!(concat_batches(&schema, &read).unwrap() == expected, "{page_rows}");
+    }
+}

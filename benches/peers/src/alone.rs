@@ -86,8 +86,8 @@ fn parquet(file: &Bytes, names: &[String]) -> Result<Run> {
 }
 
 async fn vortex(file: &Bytes, names: &[String]) -> Result<Run> {
-    let (start, mut values) = (Instant::now(), [0; 2]);
     let session = VortexSession::default();
+    let (start, mut values) = (Instant::now(), [0; 2]);
     let file = session.open_options().open_buffer(ByteBuffer::from(file.clone()))?;
     let opened = start.elapsed();
     let columns: Vec<Arc<str>> = names.iter().map(|name| Arc::from(name.as_str())).collect();

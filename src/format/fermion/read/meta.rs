@@ -11,7 +11,7 @@ use super::columns::LoadColumns;
 use super::summary;
 use crate::format::array::LEAF_DATA;
 use crate::format::error::{Error, Result};
-use crate::format::fermion::batches::{BATCH_STREAMS, BatchColumn, ID_STREAM, batch_stripes, reserved_name};
+use crate::format::fermion::batches::{BATCH_STREAMS, BatchColumn, ID_STREAM, batch_stripes};
 use crate::format::fermion::cit::Cit;
 use crate::format::fermion::cmb::{Cmb, CmbExpect};
 use crate::format::fermion::footer::Footer;
@@ -83,6 +83,10 @@ impl FileMeta {
         let stripes = area(Section::StripeDirectory, footer.stripes_offset..stripes_end, footer.stripes_crc)?;
         let (schema, is_first_of_schema) =
             schemas.open(&schema, footer.schema_crc, footer.column_count).map_err(|error| error.at(footer.schema_offset))?;
+        if let Some(column) = BatchColumn::ALL.into_iter().find(|column| footer.has_batches() && schema.index_of(column.name()).is_some()) {
+            let error = Error::invalid_file("a file of batches has a column of its own with the name of one of theirs");
+            return Err(error.in_section(Section::Schema).in_column(column.name()).at(footer.schema_offset));
+        }
         let cmbs = part(known, known_start, &(known_start..footer.schema_offset)).unwrap_or_default();
         let own = Own {
             // Slices would keep in memory all that was fetched with them: the schema, and data.
@@ -103,10 +107,6 @@ impl FileMeta {
         let stored = self.schema.arrow_schema()?;
         if !self.own.footer.has_batches() {
             return Ok(stored);
-        }
-        if let Some(name) = reserved_name(stored.fields()) {
-            let error = Error::invalid_file("a file of batches has a column of its own with the name of one of theirs");
-            return Err(error.in_section(Section::Schema).in_column(name).at(self.own.footer.schema_offset));
         }
         let fields = stored.fields().iter().cloned().chain(BatchColumn::ALL.map(BatchColumn::field));
         let schema = Schema::new_with_metadata(fields.collect::<Vec<_>>(), stored.metadata().clone());
@@ -255,7 +255,10 @@ impl FileMeta {
             let end = if self.stored_columns() == 0 { self.own.footer.schema_offset } else { self.cmb_range(0)?.start };
             return Ok(self.own.footer.cmb_offset..end);
         }
-        self.own.cit.cmb_range(column).map_err(|error| self.name_column(error, column).at(self.own.footer.cit_offset.saturating_add(8 * column as u64)))
+        self.own
+            .cit
+            .cmb_range(column)
+            .map_err(|error| self.name_column(error, column).at(self.own.footer.cit_offset.saturating_add(8 * column as u64)))
     }
 
     fn without_cmb(&self, column: usize) -> Result<ColumnMeta> {

@@ -1,7 +1,7 @@
 //! Reading the schema area.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use bytes::Bytes;
@@ -12,6 +12,11 @@ use super::{DEPTH_MAX, OWN_KEYS};
 use crate::format::error::{Error, Result};
 use crate::format::scan::Section;
 use crate::format::wire;
+
+/// A generous guess at the bytes that Arrow needs for a field.
+const FIELD_MEMORY: usize = 256;
+/// With at most so many columns, and what is nested in them, the schema is kept.
+const SMALL: usize = 2_000;
 
 /// The schema of a file, read column by column.
 ///
@@ -25,8 +30,10 @@ pub struct SchemaArea {
     entry_count: usize,
     schema_entry_count: usize,
     strings_length: usize,
-    /// Several times as large as the area. Whoever has asked for it holds it, and shares it with whoever asks meanwhile.
+    /// The schema that was built last. It is several times as large as the area: whoever has asked for it holds it, and shares it with whoever asks meanwhile.
     schema: Mutex<Weak<Schema>>,
+    /// The same of few columns.
+    small: OnceLock<SchemaRef>,
 }
 
 impl SchemaArea {
@@ -47,10 +54,11 @@ impl SchemaArea {
             schema_entry_count: count(header.schema_entry_count.get())?,
             strings_length: usize::try_from(header.strings_length.get()).map_err(|_| Error::invalid_file("the schema's strings are too long"))?,
             schema: Mutex::default(),
+            small: OnceLock::new(),
             bytes,
         };
-        area.strings()?;
-        area.check_tree()?;
+        let text = simdutf8::basic::from_utf8(area.strings()?).map_err(|_| Error::invalid_file("a name or metadata of the schema is not UTF-8"))?;
+        area.check_tree(text)?;
         Ok(area)
     }
 
@@ -63,6 +71,9 @@ impl SchemaArea {
     pub fn field(&self, index: usize) -> Result<FieldRef> {
         if index >= self.field_count {
             return Err(Error::invalid_argument(format!("there is no column {index}, the file has {}", self.field_count)));
+        }
+        if let Some(field) = self.small.get().and_then(|schema| schema.fields().get(index)) {
+            return Ok(Arc::clone(field));
         }
         self.build_field(index, 1).map_err(|error| {
             let error = error.in_section(Section::Schema);
@@ -105,6 +116,9 @@ impl SchemaArea {
         let metadata = self.metadata(0, self.schema_entry_count).map_err(|error| error.in_section(Section::Schema))?;
         let schema = Arc::new(Schema::new_with_metadata(fields, metadata));
         *known = Arc::downgrade(&schema);
+        if self.is_small() {
+            return Ok(Arc::clone(self.small.get_or_init(|| schema)));
+        }
         Ok(schema)
     }
 
@@ -113,13 +127,17 @@ impl SchemaArea {
         &self.bytes
     }
 
-    /// Bytes in memory.
+    fn is_small(&self) -> bool {
+        self.node_count <= SMALL
+    }
+
+    /// Bytes in memory: the area, and the schema if it has been built and is kept.
     pub fn memory_size(&self) -> usize {
-        self.bytes.len()
+        self.bytes.len() + if self.small.get().is_some() { self.node_count * FIELD_MEMORY } else { 0 }
     }
 
     /// Refuses nodes that share children, metadata or strings, or that no column leads to: from a few bytes a graph could unfold without end.
-    fn check_tree(&self) -> Result<()> {
+    fn check_tree(&self, text: &str) -> Result<()> {
         let mut next_child = self.field_count;
         let mut next_entry = self.schema_entry_count;
         let mut strings_total = 0_u64;
@@ -130,6 +148,7 @@ impl SchemaArea {
                 return Err(Error::invalid_file(format!("schema node {index} is its own descendant")));
             }
             strings_total += u64::from(node.name.length.get());
+            check_cut(text, node.name)?;
             if node.parts(None).has_time_zone() {
                 strings_total += u64::from(node.time_zone().length.get());
             }
@@ -229,6 +248,14 @@ fn next_of(expected: usize, start: u32, length: u32, what: &str, node: usize) ->
         return Err(Error::invalid_file(format!("the {what} of schema node {node} start at {start} instead of {expected}")));
     }
     expected.checked_add(length as usize).ok_or_else(|| Error::invalid_file(format!("schema node {node} has too much {what}")))
+}
+
+/// Refuses a string that begins or ends within a character. One that lies beyond the others is refused when it is read.
+fn check_cut(text: &str, place: StringRef) -> Result<()> {
+    match bytes_at(text.as_bytes(), place) {
+        Some(bytes) if std::str::from_utf8(bytes).is_err() => Err(Error::invalid_file("a name of the schema begins or ends within a character")),
+        _ => Ok(()),
+    }
 }
 
 fn bytes_at(strings: &[u8], place: StringRef) -> Option<&[u8]> {

@@ -321,3 +321,18 @@ fn the_leaf_of_a_logical_type_is_what_it_holds() {
     assert_eq!(leaf_type(&runs), Some(&DataType::Utf8));
     assert_eq!((leaf_type(&leaf_list()), leaf_type(&DataType::Null)), (None, None));
 }
+
+#[test]
+fn the_schema_of_many_columns_is_whoevers_has_asked_for_it() {
+    for (columns, is_kept) in [(10, true), (3_000, false)] {
+        let schema = Schema::new((0..columns).map(|column| Field::new(format!("c{column}"), DataType::Int8, true)).collect::<Vec<_>>());
+        let area = SchemaArea::open(write_schema(&schema, &[]).unwrap().into(), columns).unwrap();
+        let alone = area.memory_size();
+        let built = area.arrow_schema().unwrap();
+        assert!(*built == schema && Arc::ptr_eq(&built, &area.arrow_schema().unwrap()));
+        let known = Arc::downgrade(&built);
+        drop(built);
+        assert_eq!((known.upgrade().is_some(), area.memory_size() > alone), (is_kept, is_kept));
+        assert_eq!((area.field(7).unwrap().name().as_str(), area.arrow_schema().unwrap().as_ref()), ("c7", &schema));
+    }
+}

@@ -20,7 +20,7 @@ pub struct WriterOptions {
     pub stripe_bytes: usize,
     /// Begin a stripe at a multiple of so many bytes where it would otherwise lie in more blocks of that size than it has to; 0 is none. What is left of the block before is zeros.
     pub stripe_alignment: u64,
-    /// Bytes of rows that may wait to be encoded. Of very many columns it may be more: 2 KiB for each.
+    /// Bytes of rows that may wait to be encoded. Of more than 1,000 columns they may be 2 KiB for each at least.
     pub buffer_bytes: usize,
     /// What the file is meant to be best at.
     pub compression: Compression,

@@ -26,8 +26,9 @@ const BLOCK: usize = 1024;
 /// Bytes of numbers, or as much work, that are not worth being shared among threads: a page of wide decimals.
 const WORK_AT_ONCE: usize = 1 << 20;
 
-/// Bytes of rows that may wait for each column, on average, even if that is more than the buffer: with less, what is known of a page takes more than what is in it.
+/// Bytes of rows that may wait for each of many columns, on average, even if that is more than the buffer: with less, what is known of a page takes more than what is in it.
 const COLUMN_BYTES: usize = 2 << 10;
+const MANY_COLUMNS: usize = 1_000;
 
 /// What was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -213,7 +214,8 @@ impl Writer {
 
     /// Bytes of rows that may wait.
     fn buffer_bytes(&self) -> usize {
-        self.options.buffer_bytes.max(self.columns.len().saturating_mul(COLUMN_BYTES))
+        let least = if self.columns.len() > MANY_COLUMNS { self.columns.len().saturating_mul(COLUMN_BYTES) } else { 0 };
+        self.options.buffer_bytes.max(least)
     }
 
     /// What the stripe takes in memory: pages, and dictionaries that grow.
