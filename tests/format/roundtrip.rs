@@ -470,7 +470,8 @@ fn the_bytes_do_not_depend_on_the_number_of_threads() {
 /// Pages of slots that are all valid, or all null, grow as long as those that follow are like them: over pushes, up to what a page may have, below lists, and not into other ones.
 #[test]
 fn slots_that_are_alike_are_one_page_until_others_come() {
-    let kinds: [(usize, fn(usize) -> Option<i8>); 6] = [
+    type Value = fn(usize) -> Option<i8>;
+    let kinds: [(usize, Value); 6] = [
         ((1 << 20) + 5, |row| i8::try_from(row % 100).ok()),
         (3000, |_| None),
         (5000, |_| None),
