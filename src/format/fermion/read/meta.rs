@@ -102,7 +102,7 @@ impl FileMeta {
         Ok(Self { schema, own: Arc::new(own) })
     }
 
-    /// The whole schema, which is not kept. The columns of batches, if there are any, are the last.
+    /// The whole schema, which is kept only of few columns. The columns of batches, if there are any, are the last.
     pub fn schema(&self) -> Result<SchemaRef> {
         let stored = self.schema.arrow_schema()?;
         if !self.own.footer.has_batches() {

@@ -148,7 +148,7 @@ impl SchemaArea {
                 return Err(Error::invalid_file(format!("schema node {index} is its own descendant")));
             }
             strings_total += u64::from(node.name.length.get());
-            check_cut(text, node.name)?;
+            check_name(text, node.name)?;
             if node.parts(None).has_time_zone() {
                 strings_total += u64::from(node.time_zone().length.get());
             }
@@ -250,11 +250,12 @@ fn next_of(expected: usize, start: u32, length: u32, what: &str, node: usize) ->
     expected.checked_add(length as usize).ok_or_else(|| Error::invalid_file(format!("schema node {node} has too much {what}")))
 }
 
-/// Refuses a string that begins or ends within a character. One that lies beyond the others is refused when it is read.
-fn check_cut(text: &str, place: StringRef) -> Result<()> {
-    match bytes_at(text.as_bytes(), place) {
-        Some(bytes) if std::str::from_utf8(bytes).is_err() => Err(Error::invalid_file("a name of the schema begins or ends within a character")),
-        _ => Ok(()),
+/// Refuses a name that cannot be read: who looks for a column by its name would take it, and those behind it, for missing.
+fn check_name(text: &str, place: StringRef) -> Result<()> {
+    match bytes_at(text.as_bytes(), place).map(std::str::from_utf8) {
+        Some(Ok(_)) => Ok(()),
+        Some(Err(_)) => Err(Error::invalid_file("a name of the schema begins or ends within a character")),
+        None => Err(Error::invalid_file(format!("a name of {} bytes at {} lies beyond the schema's strings", place.length, place.offset))),
     }
 }
 

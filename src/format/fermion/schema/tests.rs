@@ -336,3 +336,20 @@ fn the_schema_of_many_columns_is_whoevers_has_asked_for_it() {
         assert_eq!((area.field(7).unwrap().name().as_str(), area.arrow_schema().unwrap().as_ref()), ("c7", &schema));
     }
 }
+
+#[test]
+fn names_that_cannot_be_read_are_refused_when_the_schema_is_opened() {
+    let schema = Schema::new(vec![Field::new("é", DataType::Int8, true), Field::new("b", DataType::Int8, true)]);
+    let bytes = write_schema(&schema, &[]).unwrap();
+    let open = |bytes: &[u8]| SchemaArea::open(Bytes::copy_from_slice(bytes), 2).map_err(|error| error.to_string());
+    assert_eq!(open(&bytes).unwrap().name(1), Some("b"));
+    let name = bytes.windows(2).position(|window| window == "é".as_bytes()).unwrap();
+    let first = size_of::<wire::SchemaHeader>();
+    // Another byte, a name that begins in the middle of a character, one that is beyond the others.
+    for (place, byte, why) in [(name + 1, b'x', "not UTF-8"), (first, 1, "within a character"), (first, 200, "beyond")] {
+        let mut bytes = bytes.clone();
+        bytes[place] = byte;
+        let error = open(&bytes).unwrap_err();
+        assert!(error.contains(why), "{error}");
+    }
+}
