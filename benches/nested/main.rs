@@ -47,7 +47,7 @@ const VISITS: &str = "
     FROM generate_series(1, ";
 
 /// What it is about, and the query.
-const QUERIES: [(&str, &str); 13] = [
+const QUERIES: [(&str, &str); 14] = [
     ("a field", "SELECT sum(visitor['number']) FROM visits"),
     ("a field of a field, grouped", "SELECT visitor['address']['city'], count(*) FROM visits GROUP BY 1"),
     ("two fields", "SELECT visitor['name'], visitor['address']['zip'] FROM visits"),
@@ -57,6 +57,7 @@ const QUERIES: [(&str, &str); 13] = [
     ("null structs", "SELECT count(*) FROM visits WHERE visitor IS NULL"),
     ("lists", "SELECT tags FROM visits"),
     ("lists by length", "SELECT count(*) FROM visits WHERE array_length(tags) = 3"),
+    ("lengths of lists", "SELECT avg(array_length(tags)), avg(cardinality(items)) FROM visits"),
     ("a value of a map", "SELECT sum(screen['width']) FROM visits"),
     ("structs of lists", "SELECT items FROM visits"),
     ("unnested", "SELECT item['sku'], sum(item['price'] * item['quantity']) FROM (SELECT unnest(items) AS item FROM visits) GROUP BY 1"),

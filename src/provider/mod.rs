@@ -17,6 +17,7 @@
 //! | `adapt` | expressions over the table as expressions over one file |
 //! | `narrow` | the parts of nested columns that expressions use |
 //! | `prune` | `PruningStatistics`: predicates on zones |
+//! | `lengths` | functions of lists that need no values, put where the scan sees them |
 //! | `lift` | fields of structs as columns, which have statistics of their own |
 //! | `filter`, `selection`, `fallible` | predicates on rows, the rows that they leave, and what must not be asked about the others |
 //! | `decode` | batches of a loaded stripe |
@@ -42,6 +43,7 @@ mod format;
 mod inspect;
 mod io;
 mod kind;
+mod lengths;
 mod lift;
 mod local;
 pub mod metrics;

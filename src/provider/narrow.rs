@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use datafusion::functions::core::getfield::GetFieldFunc;
-use datafusion::functions_nested::empty::ArrayEmpty;
-use datafusion::functions_nested::length::ArrayLength;
 use datafusion::physical_expr::expressions::{Column, IsNotNullExpr, IsNullExpr, Literal};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+
+use super::lengths::list_of_length;
 
 /// What is used of a value.
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ struct Uses<'a> {
 
 impl Uses<'_> {
     fn visit(&mut self, expr: &Arc<dyn PhysicalExpr>) {
-        if outside(expr).is_some_and(|inner| inner.downcast_ref::<Column>().is_some()) {
+        if outside(expr, self.schema).is_some_and(|inner| inner.downcast_ref::<Column>().is_some()) {
             // Nothing in the column is used. Of a field that would not do: what takes it out of its struct has promised its type.
         } else if let Some(used) = self.part(expr) {
             used.whole = true;
@@ -55,19 +55,15 @@ impl Uses<'_> {
     }
 }
 
-/// The value of which an expression only asks whether it is null, or how long it is.
-pub(super) fn outside(expr: &Arc<dyn PhysicalExpr>) -> Option<&Arc<dyn PhysicalExpr>> {
+/// The value of which an expression over the columns of `schema` only asks whether it is null, or how long it is.
+pub(super) fn outside<'a>(expr: &'a Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<&'a Arc<dyn PhysicalExpr>> {
     if let Some(is_null) = expr.downcast_ref::<IsNullExpr>() {
         return Some(is_null.arg());
     }
     if let Some(is_not_null) = expr.downcast_ref::<IsNotNullExpr>() {
         return Some(is_not_null.arg());
     }
-    let length = ScalarFunctionExpr::try_downcast_func::<ArrayLength>(expr.as_ref());
-    match length.or_else(|| ScalarFunctionExpr::try_downcast_func::<ArrayEmpty>(expr.as_ref()))?.args() {
-        [list] => Some(list),
-        _ => None,
-    }
+    list_of_length(expr, schema)
 }
 
 /// The column, and the names of the fields within fields, that an expression is.

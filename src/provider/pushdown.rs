@@ -66,7 +66,7 @@ fn is_flat_field_access(node: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
 
 /// Whether a column is null, or how long its lists are: what is known without its values.
 fn is_about_no_values(node: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
-    let column = outside(node).and_then(|inner| inner.downcast_ref::<Column>());
+    let column = outside(node, schema).and_then(|inner| inner.downcast_ref::<Column>());
     column.is_some_and(|column| schema.fields().find(column.name()).is_some())
 }
 

@@ -18,17 +18,20 @@ use super::create::TablesOf;
 use super::fermion::{Fermion, FermionReadOptions, FermionWriteOptions};
 use super::format::FactoryOf;
 use super::kind::TableFormat;
+use super::lengths;
 use super::options::OptionsOf;
 use super::table::TableOf;
 
 /// Makes a session read and write all formats: `STORED AS FERMION`, `SELECT … FROM 'x.fermion'` (where the session allows tables by file name),
 /// and the options `fermion.*`; the same with `ALKAID` and `alkaid.*`. Arrow files, which DataFusion can read, too, are from then on read by this crate.
+/// `array_length`, `cardinality` and `empty` are from then on asked of columns where those are read.
 /// To do it again does no harm, and keeps options that have been set.
 pub fn register(context: &SessionContext) -> Result<()> {
     let state = context.state_ref();
     let mut state = state.write();
     register_format::<Fermion>(&mut state)?;
-    register_format::<Alkaid>(&mut state)
+    register_format::<Alkaid>(&mut state)?;
+    lengths::register(&mut state)
 }
 
 fn register_format<F: TableFormat>(state: &mut SessionState) -> Result<()> {
