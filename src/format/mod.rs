@@ -1,5 +1,6 @@
 //! The formats: from bytes to Arrow arrays and back, with no engine and no IO.
 
+pub mod codes;
 pub mod error;
 pub mod file;
 pub mod rows;

@@ -12,6 +12,7 @@ use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 
+use super::codes::Codes;
 use super::error::{Error, Result};
 use super::rows::Rows;
 
@@ -306,7 +307,7 @@ pub struct CodedPart {
     /// What the codes stand for, of the column's type.
     pub values: ArrayRef,
     /// An index into `values` for each row.
-    pub codes: Vec<u32>,
+    pub codes: Codes,
 }
 
 /// Loaded rows, to be decoded without any IO.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanBufferBuilder, RecordBatch, new_null_array};
-use arrow::buffer::{BooleanBuffer, Buffer};
+use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::cast::as_boolean_array;
 use datafusion::common::tree_node::TreeNode;
@@ -24,7 +24,11 @@ use super::weaken::{has_lookup, weakened};
 use crate::format::rows::Rows;
 use crate::format::scan::{Coded, CodedPart, Morsel};
 
-/// A conjunct is evaluated once for each value when rows are at least so many times as many.
+/// A conjunct is evaluated once for each value of the pages of a batch if those are no more than so many times its rows: what is found out serves
+/// all batches of a page.
+const VALUES_TIMES: usize = 2;
+
+/// The same where the other rows of a page are not read: so many rows at least have to be there for each value.
 const VALUES_PART: usize = 2;
 
 /// The same of a conjunct that changes while the query runs.
@@ -296,14 +300,14 @@ impl MorselFilter {
         // Of few rows, a column that is used again is better read once than asked for its codes several times.
         let is_read_later = || self.filter.is_needed_after(question.index, *position);
         let Some(rows) = selection.unread(*position).filter(|_| !selection.is_sparse() || !is_read_later()) else { return Ok(None) };
-        let Some(Coded { parts, nulls }) = morsel.coded(*position, rows, most_values(question, rows.len()))? else { return Ok(None) };
+        let Some(Coded { parts, nulls }) = morsel.coded(*position, rows, most_values(question, selection, rows.len()))? else { return Ok(None) };
         let time = self.metrics.row_pushdown_eval_time.clone();
         let _timer = time.timer();
         let mut keep = BooleanBufferBuilder::new(rows.len());
         for part in parts {
             // An error may be about a value that no row has that is left. Row by row it will show.
             let Ok(verdicts) = self.verdicts(question, &part) else { return Ok(None) };
-            keep.append_buffer(&looked_up(&part.codes, &verdicts));
+            part.codes.append_looked_up(&verdicts, &mut keep);
         }
         let keep = keep.finish();
         let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) else { return Ok(Some(keep)) };
@@ -328,31 +332,18 @@ impl MorselFilter {
 }
 
 /// How many values it may be evaluated for, for so many rows. What changes while the query runs may have to be evaluated again for each batch.
-fn most_values(question: &Question<'_>, rows: usize) -> usize {
-    rows / if question.generation == 0 { VALUES_PART } else { CHANGING_PART }
+fn most_values(question: &Question<'_>, selection: &Selection, rows: usize) -> usize {
+    match question.generation {
+        0 if selection.is_sparse() => rows / VALUES_PART,
+        0 => rows.saturating_mul(VALUES_TIMES),
+        _ => rows / CHANGING_PART,
+    }
 }
 
 /// Which values of its only column a conjunct lets pass.
 fn evaluate_column(question: &Question<'_>, values: ArrayRef) -> Result<BooleanBuffer> {
     let batch = RecordBatch::try_new(Arc::clone(&question.conjunct.schema), vec![values])?;
     rows_that_pass(question.expr.evaluate(&batch)?, batch.num_rows())
-}
-
-/// What is said of each code's value.
-#[expect(clippy::cast_possible_truncation, reason = "with no more values, a code is a byte")]
-fn looked_up(codes: &[u32], verdicts: &BooleanBuffer) -> BooleanBuffer {
-    const BYTES: usize = 1 << 8;
-    if verdicts.len() > BYTES {
-        return BooleanBuffer::collect_bool(codes.len(), |row| verdicts.value(codes[row] as usize));
-    }
-    // A byte cannot lie outside of this table, and nothing has to be compared for each row.
-    let mut table = [0_u8; BYTES];
-    verdicts.set_indices().for_each(|value| table[value] = 1);
-    let verdict = |code: u32| table[usize::from(code as u8)];
-    let (whole, rest) = codes.as_chunks::<8>();
-    let byte = |codes: &[u32]| codes.iter().zip(0..).fold(0, |byte, (code, bit)| byte | verdict(*code) << bit);
-    let bytes = whole.iter().map(|codes| byte(codes)).chain((!rest.is_empty()).then(|| byte(rest)));
-    BooleanBuffer::new(Buffer::from(bytes.collect::<Vec<u8>>()), 0, codes.len())
 }
 
 /// What an optional conjunct says now; `None` if it is better not asked about rows: a set of floats tells -0.0 from 0.0, which a join takes for equal.
@@ -388,18 +379,6 @@ fn rows_that_pass(passed: ColumnarValue, rows: usize) -> Result<BooleanBuffer> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn codes_are_looked_up_in_small_tables_and_large_ones() {
-        for values in [1, 2, 255, 256, 257, 1000_u32] {
-            let verdicts = BooleanBuffer::collect_bool(values as usize, |value| value % 3 == 0);
-            for rows in [0, 1, 63, 64, 65, 1000] {
-                let codes: Vec<u32> = (0..rows).map(|row| row * 7919 % values).collect();
-                let expected: Vec<bool> = codes.iter().map(|code| code % 3 == 0).collect();
-                assert_eq!(looked_up(&codes, &verdicts).iter().collect::<Vec<_>>(), expected, "{values} values, {rows} rows");
-            }
-        }
-    }
 
     #[test]
     fn a_null_does_not_pass() {

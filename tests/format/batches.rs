@@ -217,11 +217,11 @@ fn one_batch_is_read_from_one_page() {
             let ids = part.values.as_primitive::<Int64Type>();
             let all = morsel.read(&[2], &rows).unwrap();
             assert_eq!(
-                part.codes.iter().map(|code| ids.value(*code as usize)).collect::<Vec<_>>(),
+                part.codes.iter().map(|code| ids.value(code as usize)).collect::<Vec<_>>(),
                 all[0].as_primitive::<Int64Type>().values().to_vec()
             );
             // Rows are selected by blocks.
-            let keep: BooleanBuffer = part.codes.iter().map(|code| Some(ids.value(*code as usize)) == wanted.0).collect();
+            let keep: BooleanBuffer = part.codes.iter().map(|code| Some(ids.value(code as usize)) == wanted.0).collect();
             Some(rows.blocks_with(&keep).0)
         },
         |fetches| fetched.extend(fetches.iter().map(|fetch| fetch.range.end - fetch.range.start)),

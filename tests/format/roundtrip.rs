@@ -119,7 +119,7 @@ fn a_dictionary_is_the_same_for_all_pages() {
         assert_eq!(coded.parts.len(), 1);
         let known = values.get_or_insert_with(|| Arc::clone(&coded.parts[0].values));
         assert!(Arc::ptr_eq(known, &coded.parts[0].values));
-        let codes = UInt32Array::from(coded.parts[0].codes.clone());
+        let codes = UInt32Array::from_iter_values(coded.parts[0].codes.iter());
         assert_eq!(&arrow::compute::take(known, &codes, None).unwrap(), &expected);
         assert!(morsel.coded(0, &taken, 10).unwrap().is_none());
         assert_eq!(&morsel.read(&[0], &taken).unwrap()[0], &expected);

@@ -12,7 +12,8 @@ use super::node::{EncodedNode, Parts};
 use super::plain::{BYTES_MAX, rebase, view};
 use super::sample::{Cost, Sample, real};
 use super::words::{Word, with_word, words_from};
-use super::{Decode, Decoded, Encoding, EncodingId, Output, PType, Values};
+use super::{Codes, Decode, Decoded, Encoding, EncodingId, Output, PType, Values};
+use crate::format::codes::CodeRun;
 use crate::format::{Error, Result};
 
 #[derive(Debug)]
@@ -115,16 +116,16 @@ impl Decode for Number {
         with_word!(self.ptype.width().unwrap_or(1), T => fill::<T>(bytes, range.len(), out))
     }
 
-    fn coded(&self, range: Range<usize>, _most: usize, codes: &mut Vec<u32>) -> Result<Option<Decoded>> {
+    fn coded(&self, range: Range<usize>, _most: usize, codes: &mut Codes) -> Result<Option<Decoded>> {
         said_once(self, self.ptype, range.len(), codes).map(Some)
     }
 }
 
-/// The one value, and as many codes of it.
-fn said_once(constant: &dyn Decode, ptype: PType, count: usize, codes: &mut Vec<u32>) -> Result<Decoded> {
+/// The one value, and a run of its code.
+fn said_once(constant: &dyn Decode, ptype: PType, count: usize, codes: &mut Codes) -> Result<Decoded> {
     let mut value = Output::new(ptype, 1);
     constant.decode(0..1, &mut value)?;
-    codes.resize(codes.len() + count, 0);
+    codes.extend_runs(vec![CodeRun { code: 0, rows: u32::try_from(count).map_err(|_| Error::invalid_argument("more rows than a batch has"))? }]);
     Ok(value.finish())
 }
 
@@ -163,7 +164,7 @@ impl Decode for Text {
         Ok(())
     }
 
-    fn coded(&self, range: Range<usize>, _most: usize, codes: &mut Vec<u32>) -> Result<Option<Decoded>> {
+    fn coded(&self, range: Range<usize>, _most: usize, codes: &mut Codes) -> Result<Option<Decoded>> {
         said_once(self, PType::Bytes, range.len(), codes).map(Some)
     }
 }

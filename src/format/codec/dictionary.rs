@@ -12,7 +12,7 @@ use super::node::{EncodedNode, Node, Parts};
 use super::plain::rebase;
 use super::sample::{Cost, Sample, real};
 use super::words::{Word, with_word, words_of};
-use super::{BLOCK, ChunkDictionary, Decode, Decoded, Encoding, EncodingId, Output, PType, Values};
+use super::{BLOCK, ChunkDictionary, Codes, Decode, Decoded, Encoding, EncodingId, Output, PType, Values};
 use crate::format::{Error, Result};
 
 #[derive(Debug)]
@@ -181,11 +181,13 @@ impl Decode for Coded {
         }
     }
 
-    fn coded(&self, range: Range<usize>, most: usize, codes: &mut Vec<u32>) -> Result<Option<Decoded>> {
+    fn coded(&self, range: Range<usize>, most: usize, codes: &mut Codes) -> Result<Option<Decoded>> {
         if self.values.count() > most {
             return Ok(None);
         }
-        self.append_all_codes(range, codes)?;
+        let mut all = Vec::with_capacity(range.len());
+        self.append_all_codes(range, &mut all)?;
+        codes.extend(all.into_iter());
         self.values.all().cloned().map(Some)
     }
 }

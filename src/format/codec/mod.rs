@@ -39,6 +39,7 @@ use std::ops::Range;
 
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 
+use super::codes::Codes;
 use super::rows::BLOCK;
 use super::{Error, Result};
 use choose::Context;
@@ -154,7 +155,7 @@ trait Decode: Debug + Send + Sync {
 
     /// Appends a code for each value of such a range, and gives the values that the codes stand for, where no more than `most` are stored for
     /// all values of the node. Elsewhere `None`, and nothing is appended.
-    fn coded(&self, _range: Range<usize>, _most: usize, _codes: &mut Vec<u32>) -> Result<Option<Decoded>> {
+    fn coded(&self, _range: Range<usize>, _most: usize, _codes: &mut Codes) -> Result<Option<Decoded>> {
         Ok(None)
     }
 }

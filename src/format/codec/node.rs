@@ -10,7 +10,7 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::buffer::{EncodedBuffer, StoredBuffer, ZSTD};
-use super::{BLOCK, ChunkDictionary, Decode, Decoded, EncodingId, Output, PType};
+use super::{BLOCK, ChunkDictionary, Codes, Decode, Decoded, EncodingId, Output, PType};
 use crate::format::wire::{ceil8, pad8, read, read_slice};
 use crate::format::{Error, Result};
 
@@ -220,7 +220,7 @@ impl Node {
 
     /// Appends a code for each value of a range that is not empty, and gives the values that the codes stand for, if it is stored as codes of no
     /// more than `most` values; those need not be distinct.
-    pub(crate) fn coded(&self, range: Range<usize>, most: usize, codes: &mut Vec<u32>) -> Result<Option<Decoded>> {
+    pub(crate) fn coded(&self, range: Range<usize>, most: usize, codes: &mut Codes) -> Result<Option<Decoded>> {
         if range.is_empty() || range.end > self.count {
             return Err(Error::invalid_argument(format!("values {range:?} of {}", self.count)));
         }

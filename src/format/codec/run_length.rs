@@ -10,7 +10,8 @@ use super::node::{EncodedNode, Node, Parts};
 use super::plain::rebase;
 use super::sample::{Cost, Sample, real};
 use super::words::{with_word, words_from, words_of};
-use super::{Decode, Decoded, Encoding, EncodingId, Output, PType, Values};
+use super::{Codes, Decode, Decoded, Encoding, EncodingId, Output, PType, Values};
+use crate::format::codes::CodeRun;
 use crate::format::{Error, Result};
 
 #[derive(Debug)]
@@ -152,11 +153,25 @@ impl Decode for Runs {
         }
     }
 
-    fn coded(&self, range: Range<usize>, most: usize, codes: &mut Vec<u32>) -> Result<Option<Decoded>> {
+    fn coded(&self, range: Range<usize>, most: usize, codes: &mut Codes) -> Result<Option<Decoded>> {
+        let mut runs = Vec::new();
+        let mut first = None;
+        each_run(self.ends()?, range, |run, rows| {
+            first.get_or_insert(run);
+            runs.push(CodeRun { code: u32::try_from(run).unwrap_or(u32::MAX), rows: u32::try_from(rows).unwrap_or(u32::MAX) });
+        })?;
+        let first = first.unwrap_or_default();
+        // The values of the runs may have codes themselves.
+        let mut of_runs = Codes::default();
+        if let Some(values) = self.values.coded(first..first + runs.len(), most, &mut of_runs)? {
+            runs.iter_mut().zip(of_runs.iter()).for_each(|(run, code)| run.code = code);
+            codes.extend_runs(runs);
+            return Ok(Some(values));
+        }
         if self.values.count() > most {
             return Ok(None);
         }
-        each_run(self.ends()?, range, |run, length| codes.resize(codes.len() + length, u32::try_from(run).unwrap_or(u32::MAX)))?;
+        codes.extend_runs(runs);
         self.values.all().cloned().map(Some)
     }
 }

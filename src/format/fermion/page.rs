@@ -8,6 +8,7 @@ use bytes::Bytes;
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use crate::format::codes::Codes;
 use crate::format::codec::{COUNT_MAX, ChunkDictionary, Decoded, Encoded, EncodingTree, Node, Output, PType};
 use crate::format::wire::{ceil8, read};
 use crate::format::{Error, Result};
@@ -135,7 +136,7 @@ impl Page {
 
     /// Appends a code for each value of a range that is not empty, and gives the values that the codes stand for; `None` where the page is not
     /// stored as codes of no more than `most` values.
-    pub fn coded(&self, range: Range<usize>, most: usize, codes: &mut Vec<u32>) -> Result<Option<Decoded>> {
+    pub fn coded(&self, range: Range<usize>, most: usize, codes: &mut Codes) -> Result<Option<Decoded>> {
         self.root.coded(range, most, codes)
     }
 

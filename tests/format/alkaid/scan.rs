@@ -272,7 +272,7 @@ fn dictionaries_give_their_codes() {
         assert_eq!((coded.parts.len(), coded.nulls.is_none()), (1, true));
         let part = &coded.parts[0];
         assert_eq!((part.values.data_type(), part.codes.len()), (&out, 700));
-        let looked_up = arrow::compute::take(&part.values, &UInt32Array::from(part.codes.clone()), None).unwrap();
+        let looked_up = arrow::compute::take(&part.values, &UInt32Array::from_iter_values(part.codes.iter()), None).unwrap();
         assert!(morsel.read(&[2], &rows).unwrap() == [looked_up]);
     }
 }

@@ -72,7 +72,7 @@ impl LoadedColumn {
         let Some(dictionary) = rows.as_any_dictionary_opt() else { return Ok(None) };
         let codes = dictionary.normalized_keys().into_iter().map(u32::try_from).collect::<Result<Vec<u32>, _>>();
         let Ok(codes) = codes else { return Ok(None) };
-        Ok(Some(Coded { parts: vec![CodedPart { page: 0, values, codes }], nulls: rows.nulls().cloned() }))
+        Ok(Some(Coded { parts: vec![CodedPart { page: 0, values, codes: codes.into() }], nulls: rows.nulls().cloned() }))
     }
 
     fn array(&self) -> Result<&ArrayRef> {

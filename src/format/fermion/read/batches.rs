@@ -62,7 +62,7 @@ impl LoadedBatches {
         }
         let codes = batches.spread(ranges, |batch, _, _| u32::try_from(batch).ok())?;
         // The same for all rows of the stripe.
-        let part = CodedPart { page: 0, values: Arc::new(batches.ids.clone()), codes };
+        let part = CodedPart { page: 0, values: Arc::new(batches.ids.clone()), codes: codes.into() };
         Ok(Some(Coded { parts: vec![part], nulls: None }))
     }
 

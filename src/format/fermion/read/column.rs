@@ -15,6 +15,7 @@ use crate::format::array::{
     LEAF_DATA, LEAF_VALIDITY, Ranges, Streams, TypeCounts, add_types, assemble, is_text, leaf_array, leaf_ptype, null_array, same_family, slots,
 };
 use crate::format::codec::{Decoded, Output, PType};
+use crate::format::codes::Codes;
 use crate::format::error::{Error, Result};
 use crate::format::requests::Fetched;
 use crate::format::rows::BLOCK;
@@ -113,7 +114,7 @@ impl LoadedColumn {
             let shared = pages.dictionary.as_ref().filter(|_| opened.is_shared());
             let (id, most) = if shared.is_some() { (DICTIONARY_PART, pages.most_shared(ranges, most)) } else { (page.first, left) };
             let known = parts.last_mut().filter(|part| part.page == id);
-            let mut codes = Vec::new();
+            let mut codes = Codes::default();
             let values = opened.coded(local, most, known.map_or(&mut codes, |part| &mut part.codes)).map_err(|error| error.at(page.offset))?;
             let Some(values) = values else { return Ok(None) };
             if codes.is_empty() {

@@ -1,0 +1,175 @@
+//! Which of some values each of many rows has.
+
+use arrow::array::BooleanBufferBuilder;
+use arrow::buffer::{BooleanBuffer, Buffer};
+
+/// A code for each row, in pieces.
+#[derive(Debug, Clone, Default)]
+pub struct Codes {
+    pieces: Vec<CodePiece>,
+}
+
+/// Codes of consecutive rows.
+#[derive(Debug, Clone)]
+pub enum CodePiece {
+    /// One for each row.
+    Rows(Vec<u32>),
+    /// One for each run of rows that have the same.
+    Runs(Vec<CodeRun>),
+}
+
+/// So many consecutive rows with the same code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CodeRun {
+    /// The code.
+    pub code: u32,
+    /// How many rows, at least one.
+    pub rows: u32,
+}
+
+impl Codes {
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.pieces.iter().all(|piece| piece.len() == 0)
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.pieces.iter().map(CodePiece::len).sum()
+    }
+
+    /// The pieces, in the order of the rows.
+    pub fn pieces(&self) -> &[CodePiece] {
+        &self.pieces
+    }
+
+    /// The code of each row.
+    pub fn iter(&self) -> impl Iterator<Item = u32> {
+        self.pieces.iter().flat_map(|piece| {
+            let (rows, runs) = match piece {
+                CodePiece::Rows(rows) => (rows.as_slice(), [].as_slice()),
+                CodePiece::Runs(runs) => ([].as_slice(), runs.as_slice()),
+            };
+            rows.iter().copied().chain(runs.iter().flat_map(|run| std::iter::repeat_n(run.code, run.rows as usize)))
+        })
+    }
+
+    /// Appends a bit for each row: what is said of its value.
+    ///
+    /// # Panics
+    /// If there are not as many verdicts as values.
+    pub fn append_looked_up(&self, verdicts: &BooleanBuffer, bits: &mut BooleanBufferBuilder) {
+        for piece in &self.pieces {
+            bits.append_buffer(&match piece {
+                CodePiece::Rows(rows) => rows_looked_up(rows, verdicts),
+                CodePiece::Runs(runs) => runs_looked_up(runs, verdicts),
+            });
+        }
+    }
+
+    /// Appends codes of rows.
+    pub(crate) fn extend(&mut self, codes: impl Iterator<Item = u32>) {
+        match self.pieces.last_mut() {
+            Some(CodePiece::Rows(rows)) => rows.extend(codes),
+            _ => self.pieces.push(CodePiece::Rows(codes.collect())),
+        }
+    }
+
+    /// Appends runs.
+    pub(crate) fn extend_runs(&mut self, runs: Vec<CodeRun>) {
+        match self.pieces.last_mut() {
+            Some(CodePiece::Runs(before)) => before.extend(runs),
+            _ => self.pieces.push(CodePiece::Runs(runs)),
+        }
+    }
+}
+
+impl CodePiece {
+    /// How many rows it is about.
+    fn len(&self) -> usize {
+        match self {
+            Self::Rows(rows) => rows.len(),
+            Self::Runs(runs) => runs.iter().map(|run| run.rows as usize).sum(),
+        }
+    }
+}
+
+impl From<Vec<u32>> for Codes {
+    fn from(codes: Vec<u32>) -> Self {
+        Self { pieces: vec![CodePiece::Rows(codes)] }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "with no more values, a code is a byte")]
+fn rows_looked_up(codes: &[u32], verdicts: &BooleanBuffer) -> BooleanBuffer {
+    const BYTES: usize = 1 << 8;
+    if verdicts.len() > BYTES {
+        return BooleanBuffer::collect_bool(codes.len(), |row| verdicts.value(codes[row] as usize));
+    }
+    // A byte cannot lie outside of this table, and nothing has to be compared for each row.
+    let mut table = [0_u8; BYTES];
+    verdicts.set_indices().for_each(|value| table[value] = 1);
+    let verdict = |code: u32| table[usize::from(code as u8)];
+    let (whole, rest) = codes.as_chunks::<8>();
+    let byte = |codes: &[u32]| codes.iter().zip(0..).fold(0, |byte, (code, bit)| byte | verdict(*code) << bit);
+    let bytes = whole.iter().map(|codes| byte(codes)).chain((!rest.is_empty()).then(|| byte(rest)));
+    BooleanBuffer::new(Buffer::from(bytes.collect::<Vec<u8>>()), 0, codes.len())
+}
+
+/// A run costs no branch but for its length: of most columns nobody could foretell which runs pass.
+#[expect(clippy::cast_possible_truncation, reason = "the lower half of 128 bits, and the upper")]
+fn runs_looked_up(runs: &[CodeRun], verdicts: &BooleanBuffer) -> BooleanBuffer {
+    let rows = runs.iter().map(|run| run.rows as usize).sum();
+    let mut words = vec![0_u64; rows / 64 + 2];
+    let mut at = 0;
+    for run in runs {
+        let verdict = if verdicts.value(run.code as usize) { u64::MAX } else { 0 };
+        let end = at + run.rows as usize;
+        while at < end {
+            let length = (end - at).min(64);
+            let bits = u128::from(verdict & (u64::MAX >> (64 - length))) << (at % 64);
+            words[at / 64] |= bits as u64;
+            words[at / 64 + 1] |= (bits >> 64) as u64;
+            at += length;
+        }
+    }
+    BooleanBuffer::new(Buffer::from(words), 0, rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn looked_up(codes: &Codes, values: u32) -> (Vec<bool>, Vec<bool>) {
+        let verdicts = BooleanBuffer::collect_bool(values as usize, |value| value % 3 == 0);
+        let mut bits = BooleanBufferBuilder::new(0);
+        codes.append_looked_up(&verdicts, &mut bits);
+        (bits.finish().iter().collect(), codes.iter().map(|code| code % 3 == 0).collect())
+    }
+
+    #[test]
+    fn codes_are_looked_up_in_small_tables_and_large_ones() {
+        for values in [1, 2, 255, 256, 257, 1000_u32] {
+            for rows in [0, 1, 63, 64, 65, 1000] {
+                let codes = Codes::from((0..rows).map(|row| row * 7919 % values).collect::<Vec<_>>());
+                let (actual, expected) = looked_up(&codes, values);
+                assert_eq!((codes.len(), actual), (rows as usize, expected), "{values} values, {rows} rows");
+            }
+        }
+    }
+
+    #[test]
+    fn runs_are_looked_up_as_their_rows_are() {
+        let mut codes = Codes::default();
+        let lengths = [1, 2, 3, 64, 1, 63, 65, 127, 1000, 5, 128, 1, 1, 60];
+        for (piece, count) in (0_u32..).zip([0, 1, 3, 14, 40]) {
+            let rows = lengths.iter().cycle().skip(piece as usize);
+            let runs = (0..count).zip(rows).map(|(run, rows)| CodeRun { code: (run * 7 + piece) % 9, rows: *rows });
+            codes.extend_runs(runs.collect());
+            codes.extend((0..piece).map(|row| row % 9));
+            let (actual, expected) = looked_up(&codes, 9);
+            assert_eq!((codes.len(), actual), (expected.len(), expected), "{piece}");
+        }
+        assert_eq!((codes.pieces().len(), codes.is_empty(), Codes::default().is_empty()), (9, false, true));
+    }
+}
