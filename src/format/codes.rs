@@ -3,6 +3,8 @@
 use arrow::array::BooleanBufferBuilder;
 use arrow::buffer::{BooleanBuffer, Buffer};
 
+use super::bits::{Mask, WORD};
+
 /// A code for each row, in pieces.
 #[derive(Debug, Clone, Default)]
 pub struct Codes {
@@ -117,23 +119,18 @@ fn rows_looked_up(codes: &[u32], verdicts: &BooleanBuffer) -> BooleanBuffer {
 }
 
 /// A run costs no branch but for its length: of most columns nobody could foretell which runs pass.
-#[expect(clippy::cast_possible_truncation, reason = "the lower half of 128 bits, and the upper")]
 fn runs_looked_up(runs: &[CodeRun], verdicts: &BooleanBuffer) -> BooleanBuffer {
-    let rows = runs.iter().map(|run| run.rows as usize).sum();
-    let mut words = vec![0_u64; rows / 64 + 2];
-    let mut at = 0;
+    let mut mask = Mask::with_room(runs.iter().map(|run| run.rows as usize).sum());
     for run in runs {
         let verdict = if verdicts.value(run.code as usize) { u64::MAX } else { 0 };
-        let end = at + run.rows as usize;
-        while at < end {
-            let length = (end - at).min(64);
-            let bits = u128::from(verdict & (u64::MAX >> (64 - length))) << (at % 64);
-            words[at / 64] |= bits as u64;
-            words[at / 64 + 1] |= (bits >> 64) as u64;
-            at += length;
+        let mut left = run.rows as usize;
+        while left > 0 {
+            let length = left.min(WORD);
+            mask.push(verdict & (u64::MAX >> (WORD - length)), length);
+            left -= length;
         }
     }
-    BooleanBuffer::new(Buffer::from(words), 0, rows)
+    mask.finish()
 }
 
 #[cfg(test)]
@@ -170,6 +167,6 @@ mod tests {
             let (actual, expected) = looked_up(&codes, 9);
             assert_eq!((codes.len(), actual), (expected.len(), expected), "{piece}");
         }
-        assert_eq!((codes.pieces().len(), codes.is_empty(), Codes::default().is_empty()), (9, false, true));
+        assert_eq!((codes.pieces().len(), codes.is_empty(), Codes::default().is_empty()), (10, false, true));
     }
 }

@@ -7,6 +7,7 @@ pub mod rows;
 pub mod scan;
 
 pub(crate) mod array;
+pub(crate) mod bits;
 mod parallel;
 mod patience;
 mod pending;

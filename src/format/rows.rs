@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use arrow::buffer::BooleanBuffer;
-use arrow::util::bit_iterator::BitSliceIterator;
+
+use super::bits::span;
 
 /// Rows of a block: FRAME packs, DELTA restarts, and everything decodes in blocks.
 pub(crate) const BLOCK: usize = 1024;
@@ -96,7 +97,7 @@ impl Rows {
             let mut at = range.start;
             while at < range.end {
                 let end = range.end.min((at / BLOCK + 1) * BLOCK);
-                if let Some(kept) = kept_within(&keep.slice(bit, end - at)) {
+                if let Some(kept) = span(&keep.slice(bit, end - at)) {
                     match runs.last_mut() {
                         Some(run) if run.block_end == at => run.go_on(bit, &kept, end),
                         _ => runs.push(Run { rows: at + kept.start..at + kept.end, bits: bit + kept.start..bit + kept.end, block_end: end }),
@@ -127,13 +128,6 @@ impl Run {
         self.bits.end = bit + kept.end;
         self.block_end = block_end;
     }
-}
-
-/// From the first bit that is set to the last one.
-fn kept_within(bits: &BooleanBuffer) -> Option<Range<usize>> {
-    let mut slices = BitSliceIterator::new(bits.values(), bits.offset(), bits.len());
-    let (start, end) = slices.next()?;
-    Some(start..slices.last().map_or(end, |(_, end)| end))
 }
 
 #[cfg(test)]

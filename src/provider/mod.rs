@@ -20,6 +20,7 @@
 //! | `lengths` | functions of lists that need no values, put where the scan sees them |
 //! | `lift` | fields of structs as columns, which have statistics of their own |
 //! | `filter`, `selection`, `fallible` | predicates on rows, the rows that they leave, and what must not be asked about the others |
+//! | `between` | comparisons of numbers with constants |
 //! | `decode` | batches of a loaded stripe |
 //! | `rows` | `file_row_index()` |
 //! | `io`, `cache` | bytes from a store; open files in DataFusion's cache |
@@ -31,6 +32,7 @@
 
 mod adapt;
 mod alkaid;
+mod between;
 mod cache;
 mod create;
 mod decode;

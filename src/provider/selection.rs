@@ -3,8 +3,7 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use arrow::array::cast::AsArray;
-use arrow::array::{ArrayRef, BooleanArray, BooleanBufferBuilder, RecordBatch, RecordBatchOptions};
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::{FilterBuilder, FilterPredicate};
 use arrow::datatypes::SchemaRef;
@@ -13,6 +12,7 @@ use datafusion::error::DataFusionError;
 
 use crate::format;
 use crate::format::array::counted;
+use crate::format::bits::{among, picked};
 use crate::format::rows::Rows;
 use crate::format::scan::Morsel;
 
@@ -113,10 +113,10 @@ impl Selection {
     }
 
     /// Out of a bit for each of [`Self::unread`], those of the rows of [`Self::batch`].
-    pub(super) fn in_batch(&self, keep: BooleanBuffer) -> Result<BooleanBuffer, Fault> {
+    pub(super) fn in_batch(&self, keep: BooleanBuffer) -> BooleanBuffer {
         match &self.sparse {
-            None => Ok(keep),
-            Some(sparse) => Ok(sparse.in_blocks().filter(&BooleanArray::from(keep))?.as_boolean().values().clone()),
+            None => keep,
+            Some(sparse) => picked(&keep, &sparse.bits),
         }
     }
 
@@ -204,16 +204,6 @@ pub(super) fn kept_rows(batch: &RecordBatch, mask: &BooleanBuffer) -> Result<Rec
     RecordBatch::try_new_with_options(batch.schema(), columns, &options)
 }
 
-/// The set bits of `of` that have a bit in `keep`, which has one for each of them.
-fn among(of: &BooleanBuffer, keep: &BooleanBuffer) -> BooleanBuffer {
-    let mut bits = BooleanBufferBuilder::new(of.len());
-    bits.append_n(of.len(), false);
-    for (index, _) in of.set_indices().zip(keep).filter(|(_, keep)| *keep) {
-        bits.set_bit(index, true);
-    }
-    bits.finish()
-}
-
 #[cfg(test)]
 mod tests {
     use arrow::array::{Array, FixedSizeBinaryArray};
@@ -231,11 +221,5 @@ mod tests {
         let keep = nulls.into_inner();
         let batch = RecordBatch::try_from_iter([("a", array)]).unwrap();
         assert_eq!(kept_rows(&batch, &keep).unwrap().num_rows(), 3);
-    }
-
-    #[test]
-    fn bits_among_set_bits() {
-        let of = BooleanBuffer::from(vec![true, false, true, true, false]);
-        assert_eq!(among(&of, &BooleanBuffer::from(vec![false, true, true])), BooleanBuffer::from(vec![false, false, true, true, false]));
     }
 }

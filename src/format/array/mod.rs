@@ -3,6 +3,7 @@
 mod accept;
 mod assemble;
 mod ends;
+pub(crate) mod integers;
 mod leaf;
 mod limits;
 mod narrow;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use arrow::array::Array;
-use arrow::buffer::Buffer;
+use arrow::buffer::{BooleanBuffer, Buffer};
 
 use super::choose::Context;
 use super::node::{EncodedNode, Node, Parts};
@@ -153,6 +153,29 @@ impl Decode for Runs {
         }
     }
 
+    fn decode_kept(&self, range: Range<usize>, keep: &BooleanBuffer, out: &mut Output) -> Result<()> {
+        let ends = self.ends()?;
+        match self.values.all()? {
+            Decoded::Bool(_) => {
+                self.decode(range, out)?;
+                out.keep_last(keep)
+            }
+            Decoded::Fixed(bytes) => with_word!(out.ptype().width().unwrap_or(1), T => {
+                let words = words_of::<T>(bytes)?;
+                let out = out.grow(keep.count_set_bits())?;
+                let mut at = 0;
+                each_kept(ends, range.start, keep, |run| {
+                    out[at] = words[run];
+                    at += 1;
+                })
+            }),
+            Decoded::Views { views, buffers } => {
+                let (out, base) = out.views(buffers)?;
+                each_kept(ends, range.start, keep, |run| out.push(rebase(views[run], base)))
+            }
+        }
+    }
+
     fn coded(&self, range: Range<usize>, most: usize, codes: &mut Codes) -> Result<Option<Decoded>> {
         let mut runs = Vec::new();
         let mut first = None;
@@ -188,6 +211,26 @@ fn fill_runs<T: Copy>(value: impl Fn(usize) -> T, ends: &[u32], range: Range<usi
         }
         at += length;
     })
+}
+
+/// Calls back with the index of the run of each value that has a bit in `keep`, which begins with the value `start`. As of [`each_run`], an index is less than
+/// `ends.len()`, and it is an error if the ends do not ascend as far as they are looked at, or are too few.
+fn each_kept(ends: &[u32], start: usize, keep: &BooleanBuffer, mut each: impl FnMut(usize)) -> Result<()> {
+    let wrong = || Error::invalid_file("the ends of runs do not ascend to the number of values");
+    let mut run = ends.partition_point(|&end| end as usize <= start);
+    let mut end = *ends.get(run).ok_or_else(wrong)?;
+    for index in keep.set_indices() {
+        while end as usize <= start + index {
+            run += 1;
+            let next = *ends.get(run).ok_or_else(wrong)?;
+            if next <= end {
+                return Err(wrong());
+            }
+            end = next;
+        }
+        each(run);
+    }
+    Ok(())
 }
 
 /// Calls back with each run's index and its length within the range. A run index is less than `ends.len()`, and lengths add up to no more than

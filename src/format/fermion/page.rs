@@ -8,8 +8,8 @@ use bytes::Bytes;
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::format::codes::Codes;
 use crate::format::codec::{COUNT_MAX, ChunkDictionary, Decoded, Encoded, EncodingTree, Node, Output, PType};
+use crate::format::codes::Codes;
 use crate::format::wire::{ceil8, read};
 use crate::format::{Error, Result};
 
