@@ -15,9 +15,9 @@ use datafusion::physical_expr::{DynamicFilterTracking, PhysicalExpr, split_conju
 use datafusion::physical_expr_common::physical_expr::{is_volatile, snapshot_generation, snapshot_physical_expr};
 
 use super::adapt::adapt;
-use super::between::Between;
 use super::fallible::can_fail;
 use super::file::{ScanContext, is_never_true};
+use super::kernel::Kernel;
 use super::metrics::FileMetrics;
 use super::schema::Columns;
 use super::selection::{Fault, Selection};
@@ -45,8 +45,8 @@ const TRIAL_ROWS: usize = 4096;
 #[derive(Debug)]
 struct Conjunct {
     expr: Arc<dyn PhysicalExpr>,
-    /// The same, if it is a comparison that can be asked of many rows at once.
-    between: Option<Between>,
+    /// The same, if it does without the engine.
+    kernel: Option<Arc<Kernel>>,
     /// What `expr` is about.
     schema: SchemaRef,
     /// The columns of `schema`, by their positions in the scan.
@@ -108,12 +108,12 @@ impl RowFilter {
                     let columns = scan.positions(&adapted.file_columns, &adapted.schema);
                     let is_by_value = columns.len() == 1 && !is_volatile(&expr);
                     let can_fail = can_fail(&expr, &adapted.schema);
-                    let between = Between::of(&expr, &adapted.schema);
-                    let conjunct = Conjunct { expr, between, schema: Arc::clone(&adapted.schema), columns, is_optional, is_by_value, can_fail };
+                    let kernel = Kernel::of(&expr, &adapted.schema).map(Arc::new);
+                    let conjunct = Conjunct { expr, kernel, schema: Arc::clone(&adapted.schema), columns, is_optional, is_by_value, can_fail };
                     match conjuncts.last_mut() {
                         Some(last) if conjunct.is_like(last) => {
                             last.expr = Arc::new(BinaryExpr::new(Arc::clone(&last.expr), Operator::And, conjunct.expr));
-                            last.between = Between::of(&last.expr, &last.schema);
+                            last.kernel = Kernel::of(&last.expr, &last.schema).map(Arc::new);
                         }
                         _ => conjuncts.push(conjunct),
                     }
@@ -179,7 +179,7 @@ struct Current {
     generation: u64,
     /// `None` if the morsel does without it.
     expr: Option<Arc<dyn PhysicalExpr>>,
-    between: Option<Between>,
+    kernel: Option<Arc<Kernel>>,
     has_lookup: bool,
     /// Rows that it has been asked about, and those of them that passed.
     asked: usize,
@@ -189,8 +189,8 @@ struct Current {
 impl Current {
     fn new(conjunct: &Conjunct, generation: u64) -> Self {
         let expr = useful_snapshot(conjunct);
-        let between = expr.as_ref().and_then(|expr| Between::of(expr, &conjunct.schema));
-        Self { generation, has_lookup: expr.as_ref().is_some_and(has_lookup), expr, between, asked: 0, passed: 0 }
+        let kernel = expr.as_ref().and_then(|expr| Kernel::of(expr, &conjunct.schema)).map(Arc::new);
+        Self { generation, has_lookup: expr.as_ref().is_some_and(has_lookup), expr, kernel, asked: 0, passed: 0 }
     }
 
     /// Whether it has dropped enough rows so far. To look a row up costs what the join saves that does not have to, unless its table is small; and
@@ -208,7 +208,7 @@ struct Question<'a> {
     generation: u64,
     conjunct: &'a Conjunct,
     expr: Arc<dyn PhysicalExpr>,
-    between: Option<Between>,
+    kernel: Option<Arc<Kernel>>,
 }
 
 /// What a conjunct says of the values that the codes of a page stand for.
@@ -280,21 +280,21 @@ impl MorselFilter {
     /// A conjunct as it is now, unless it is better not asked.
     fn question<'a>(&mut self, index: usize, conjunct: &'a Conjunct) -> Option<Question<'a>> {
         if !conjunct.is_optional {
-            return Some(Question { index, generation: 0, conjunct, expr: Arc::clone(&conjunct.expr), between: conjunct.between.clone() });
+            return Some(Question { index, generation: 0, conjunct, expr: Arc::clone(&conjunct.expr), kernel: conjunct.kernel.clone() });
         }
         // Asked for before the snapshot, so that what changes in between is seen the next time.
         let generation = snapshot_generation(&conjunct.expr);
         let known = self.current[index].take().filter(|current| current.generation == generation);
         let current = self.current[index].insert(known.unwrap_or_else(|| Current::new(conjunct, generation)));
         let expr = current.expr.clone().filter(|_| current.pays())?;
-        Some(Question { index, generation, conjunct, expr, between: current.between.clone() })
+        Some(Question { index, generation, conjunct, expr, kernel: current.kernel.clone() })
     }
 
     fn keep_by_row(&self, question: &Question<'_>, selection: &mut Selection, morsel: &dyn Morsel) -> Result<BooleanBuffer, Fault> {
         let Question { conjunct, expr, .. } = question;
         let batch = selection.batch(morsel, &conjunct.columns, &conjunct.schema)?;
         let _timer = self.metrics.row_pushdown_eval_time.timer();
-        if let Some(passed) = passed_between(question, batch.columns()) {
+        if let Some(passed) = passed_kernel(question, batch.columns()) {
             return Ok(passed);
         }
         let passed = match selection.mask().filter(|_| conjunct.can_fail) {
@@ -351,17 +351,17 @@ fn most_values(question: &Question<'_>, selection: &Selection, rows: usize) -> u
     }
 }
 
-/// Which values pass, if all that is asked is between which others they lie.
-fn passed_between(question: &Question<'_>, columns: &[ArrayRef]) -> Option<BooleanBuffer> {
-    match (&question.between, columns) {
-        (Some(between), [values]) => between.pass(values),
+/// Which values pass, if that is found out without the engine.
+fn passed_kernel(question: &Question<'_>, columns: &[ArrayRef]) -> Option<BooleanBuffer> {
+    match (&question.kernel, columns) {
+        (Some(kernel), [values]) => kernel.pass(values),
         _ => None,
     }
 }
 
 /// Which values of its only column a conjunct lets pass.
 fn evaluate_column(question: &Question<'_>, values: ArrayRef) -> Result<BooleanBuffer> {
-    if let Some(passed) = passed_between(question, std::slice::from_ref(&values)) {
+    if let Some(passed) = passed_kernel(question, std::slice::from_ref(&values)) {
         return Ok(passed);
     }
     let batch = RecordBatch::try_new(Arc::clone(&question.conjunct.schema), vec![values])?;

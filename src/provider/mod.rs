@@ -20,7 +20,7 @@
 //! | `lengths` | functions of lists that need no values, put where the scan sees them |
 //! | `lift` | fields of structs as columns, which have statistics of their own |
 //! | `filter`, `selection`, `fallible` | predicates on rows, the rows that they leave, and what must not be asked about the others |
-//! | `between` | comparisons of numbers with constants |
+//! | `kernel`, `between`, `like` | conjuncts that are answered without the engine: comparisons of numbers with constants, and pieces of text |
 //! | `decode` | batches of a loaded stripe |
 //! | `rows` | `file_row_index()` |
 //! | `io`, `cache` | bytes from a store; open files in DataFusion's cache |
@@ -44,9 +44,11 @@ mod filter;
 mod format;
 mod inspect;
 mod io;
+mod kernel;
 mod kind;
 mod lengths;
 mod lift;
+mod like;
 mod local;
 pub mod metrics;
 mod morsel;

@@ -9,6 +9,7 @@ mod limits;
 mod narrow;
 mod nested;
 mod nulls;
+pub(crate) mod search;
 mod shred;
 mod size;
 mod views;
