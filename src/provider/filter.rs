@@ -1,6 +1,7 @@
 //! Filtering rows where they are decoded: first the columns of a predicate, then of the others only the blocks in which a row is left.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use arrow::array::{Array, ArrayRef, BooleanBufferBuilder, RecordBatch, new_null_array};
 use arrow::buffer::BooleanBuffer;
@@ -18,6 +19,7 @@ use super::adapt::adapt;
 use super::fallible::can_fail;
 use super::file::{ScanContext, is_never_true};
 use super::kernel::Kernel;
+use super::learnt::{Learnt, next};
 use super::metrics::FileMetrics;
 use super::schema::Columns;
 use super::selection::{Fault, Selection};
@@ -71,6 +73,8 @@ impl Conjunct {
 #[derive(Debug)]
 pub(super) struct RowFilter {
     conjuncts: Vec<Conjunct>,
+    /// What each of them has cost.
+    learnt: Vec<Learnt>,
     /// The first columns of the scan are those of the output.
     output_columns: usize,
 }
@@ -120,7 +124,11 @@ impl RowFilter {
                 }
             }
         }
-        Ok(if conjuncts.is_empty() { Filtering::All } else { Filtering::Some(Self { conjuncts, output_columns }) })
+        Ok(if conjuncts.is_empty() { Filtering::All } else { Filtering::Some(Self::new(conjuncts, output_columns)) })
+    }
+
+    fn new(conjuncts: Vec<Conjunct>, output_columns: usize) -> Self {
+        Self { learnt: conjuncts.iter().map(|_| Learnt::default()).collect(), conjuncts, output_columns }
     }
 
     /// The columns that it is about, by their positions in the scan.
@@ -131,9 +139,9 @@ impl RowFilter {
         columns
     }
 
-    /// Whether a column of the scan is used after this conjunct.
-    fn is_needed_after(&self, index: usize, position: usize) -> bool {
-        position < self.output_columns || self.conjuncts[index + 1..].iter().any(|conjunct| conjunct.columns.contains(&position))
+    /// Whether a column of the scan is used by what is left of the conjuncts, or by the output.
+    fn is_needed_by(&self, left: &[usize], position: usize) -> bool {
+        position < self.output_columns || left.iter().any(|conjunct| self.conjuncts[*conjunct].columns.contains(&position))
     }
 }
 
@@ -247,17 +255,17 @@ impl MorselFilter {
             selection.narrow(&passed, |position| position < filter.output_columns)?;
             return Ok(selection);
         }
-        for (index, conjunct) in filter.conjuncts.iter().enumerate() {
-            if selection.count == 0 {
-                break;
-            }
-            let Some(question) = self.question(index, conjunct) else { continue };
-            let keep = match self.keep_by_value(&question, &selection, morsel)? {
+        let mut left: Vec<usize> = (0..filter.conjuncts.len()).collect();
+        while selection.count > 0 && !left.is_empty() {
+            let index = left.remove(next(&left, &filter.learnt, |conjunct| filter.conjuncts[conjunct].can_fail));
+            let Some(question) = self.question(index, &filter.conjuncts[index]) else { continue };
+            let (before, start) = (selection.count, Instant::now());
+            let keep = match self.keep_by_value(&question, &selection, morsel, &left)? {
                 Some(keep) => selection.in_batch(keep),
                 None => self.keep_by_row(&question, &mut selection, morsel)?,
             };
-            let before = selection.count;
-            selection.narrow(&keep, |position| filter.is_needed_after(index, position))?;
+            selection.narrow(&keep, |position| filter.is_needed_by(&left, position))?;
+            filter.learnt[index].add(start.elapsed(), before - selection.count);
             if let Some(current) = &mut self.current[index] {
                 current.asked += before;
                 current.passed += selection.count;
@@ -305,11 +313,17 @@ impl MorselFilter {
     }
 
     /// Evaluates a conjunct once for each value that a page stores, where its column has not been read anyway and is stored as codes of few values.
-    fn keep_by_value(&mut self, question: &Question<'_>, selection: &Selection, morsel: &dyn Morsel) -> Result<Option<BooleanBuffer>, Fault> {
+    fn keep_by_value(
+        &mut self,
+        question: &Question<'_>,
+        selection: &Selection,
+        morsel: &dyn Morsel,
+        left: &[usize],
+    ) -> Result<Option<BooleanBuffer>, Fault> {
         let conjunct = question.conjunct;
         let (true, [position]) = (conjunct.is_by_value, conjunct.columns.as_slice()) else { return Ok(None) };
         // Of few rows, a column that is used again is better read once than asked for its codes several times.
-        let is_read_later = || self.filter.is_needed_after(question.index, *position);
+        let is_read_later = || self.filter.is_needed_by(left, *position);
         let Some(rows) = selection.unread(*position).filter(|_| !selection.is_sparse() || !is_read_later()) else { return Ok(None) };
         let Some(Coded { parts, nulls }) = morsel.coded(*position, rows, most_values(question, selection, rows.len()))? else { return Ok(None) };
         let time = self.metrics.row_pushdown_eval_time.clone();

@@ -20,6 +20,7 @@
 //! | `lengths` | functions of lists that need no values, put where the scan sees them |
 //! | `lift` | fields of structs as columns, which have statistics of their own |
 //! | `filter`, `selection`, `fallible` | predicates on rows, the rows that they leave, and what must not be asked about the others |
+//! | `learnt` | in which order conjuncts are asked |
 //! | `kernel`, `between`, `like` | conjuncts that are answered without the engine: comparisons of numbers with constants, and pieces of text |
 //! | `decode` | batches of a loaded stripe |
 //! | `rows` | `file_row_index()` |
@@ -46,6 +47,7 @@ mod inspect;
 mod io;
 mod kernel;
 mod kind;
+mod learnt;
 mod lengths;
 mod lift;
 mod like;
