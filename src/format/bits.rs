@@ -23,6 +23,7 @@ impl Mask {
     /// Appends the lowest `count` bits of up to 64; the others have to be 0.
     #[expect(clippy::cast_possible_truncation, reason = "the lower half of 128 bits, and the upper")]
     pub(crate) fn push(&mut self, bits: u64, count: usize) {
+        debug_assert!(count <= WORD && (count == WORD || bits >> count == 0), "{count} bits of {bits:#x}");
         let at = self.len / WORD;
         if at + 1 >= self.words.len() {
             self.words.resize(2 * at + 2, 0);
@@ -55,7 +56,7 @@ pub(crate) fn among(of: &BooleanBuffer, keep: &BooleanBuffer) -> BooleanBuffer {
     for word in of.bit_chunks().iter_padded() {
         let (count, left) = (word.count_ones() as usize, of.len() - mask.len);
         let end = keep.len().min(at + count);
-        // Of bits that are fewer than a word there is one word.
+        // They are no more than a word has, and where it is full, another one without bits follows.
         let kept = keep.slice(at, end - at).bit_chunks().iter_padded().fold(0, |all, word| all | word);
         mask.push(deposited(kept, word), left.min(WORD));
         at = end;
@@ -65,6 +66,7 @@ pub(crate) fn among(of: &BooleanBuffer, keep: &BooleanBuffer) -> BooleanBuffer {
 
 /// The bits of `from` where `at` has one.
 pub(crate) fn picked(from: &BooleanBuffer, at: &BooleanBuffer) -> BooleanBuffer {
+    debug_assert_eq!(from.len(), at.len());
     let mut mask = Mask::with_room(at.count_set_bits());
     for (from, at) in from.bit_chunks().iter_padded().zip(at.bit_chunks().iter_padded()) {
         mask.push(extracted(from, at), at.count_ones() as usize);

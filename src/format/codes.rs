@@ -32,7 +32,10 @@ pub struct CodeRun {
 impl Codes {
     /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
-        self.pieces.iter().all(|piece| piece.len() == 0)
+        self.pieces.iter().all(|piece| match piece {
+            CodePiece::Rows(rows) => rows.is_empty(),
+            CodePiece::Runs(runs) => runs.is_empty(),
+        })
     }
 
     /// How many rows there are.
@@ -56,11 +59,8 @@ impl Codes {
         })
     }
 
-    /// Appends a bit for each row: what is said of its value.
-    ///
-    /// # Panics
-    /// If there are not as many verdicts as values.
-    pub fn append_looked_up(&self, verdicts: &BooleanBuffer, bits: &mut BooleanBufferBuilder) {
+    /// Appends a bit for each row: what is said of its value. There is a verdict for each value.
+    pub(crate) fn append_looked_up(&self, verdicts: &BooleanBuffer, bits: &mut BooleanBufferBuilder) {
         for piece in &self.pieces {
             bits.append_buffer(&match piece {
                 CodePiece::Rows(rows) => rows_looked_up(rows, verdicts),
@@ -70,7 +70,7 @@ impl Codes {
     }
 
     /// Appends codes of rows.
-    pub(crate) fn extend(&mut self, codes: impl Iterator<Item = u32>) {
+    pub fn extend(&mut self, codes: impl Iterator<Item = u32>) {
         match self.pieces.last_mut() {
             Some(CodePiece::Rows(rows)) => rows.extend(codes),
             _ => self.pieces.push(CodePiece::Rows(codes.collect())),
@@ -78,7 +78,7 @@ impl Codes {
     }
 
     /// Appends runs.
-    pub(crate) fn extend_runs(&mut self, runs: Vec<CodeRun>) {
+    pub fn extend_runs(&mut self, runs: Vec<CodeRun>) {
         match self.pieces.last_mut() {
             Some(CodePiece::Runs(before)) => before.extend(runs),
             _ => self.pieces.push(CodePiece::Runs(runs)),

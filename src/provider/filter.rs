@@ -27,14 +27,14 @@ use super::weaken::{has_lookup, weakened};
 use crate::format::rows::Rows;
 use crate::format::scan::{Coded, CodedPart, Morsel};
 
-/// A conjunct is evaluated once for each value of the pages of a batch if those are no more than so many times its rows: what is found out serves
+/// A conjunct is evaluated once for each value of the pages of a batch if those are no more than the batch's rows times this: what is found out serves
 /// all batches of a page.
 const VALUES_TIMES: usize = 2;
 
-/// The same where the other rows of a page are not read: so many rows at least have to be there for each value.
+/// The same where most rows have been dropped, and with them perhaps those of the page's other batches: no more than the rows divided by this.
 const VALUES_PART: usize = 2;
 
-/// The same of a conjunct that changes while the query runs.
+/// The same of a conjunct that changes while the query runs, so that it may have to be evaluated again for each batch: divided by this.
 const CHANGING_PART: usize = 16;
 
 /// Pages whose values a conjunct has been evaluated for are remembered, up to so many.
@@ -112,18 +112,18 @@ impl RowFilter {
                     let columns = scan.positions(&adapted.file_columns, &adapted.schema);
                     let is_by_value = columns.len() == 1 && !is_volatile(&expr);
                     let can_fail = can_fail(&expr, &adapted.schema);
-                    let kernel = Kernel::of(&expr, &adapted.schema).map(Arc::new);
-                    let conjunct = Conjunct { expr, kernel, schema: Arc::clone(&adapted.schema), columns, is_optional, is_by_value, can_fail };
+                    let conjunct = Conjunct { expr, kernel: None, schema: Arc::clone(&adapted.schema), columns, is_optional, is_by_value, can_fail };
                     match conjuncts.last_mut() {
                         Some(last) if conjunct.is_like(last) => {
                             last.expr = Arc::new(BinaryExpr::new(Arc::clone(&last.expr), Operator::And, conjunct.expr));
-                            last.kernel = Kernel::of(&last.expr, &last.schema).map(Arc::new);
                         }
                         _ => conjuncts.push(conjunct),
                     }
                 }
             }
         }
+        // Now that those about one column are one.
+        conjuncts.iter_mut().for_each(|conjunct| conjunct.kernel = Kernel::of(&conjunct.expr, &conjunct.schema).map(Arc::new));
         Ok(if conjuncts.is_empty() { Filtering::All } else { Filtering::Some(Self::new(conjuncts, output_columns)) })
     }
 
@@ -356,7 +356,7 @@ impl MorselFilter {
     }
 }
 
-/// How many values it may be evaluated for, for so many rows. What changes while the query runs may have to be evaluated again for each batch.
+/// How many values it may be evaluated for, for so many rows.
 fn most_values(question: &Question<'_>, selection: &Selection, rows: usize) -> usize {
     match question.generation {
         0 if selection.is_sparse() => rows / VALUES_PART,

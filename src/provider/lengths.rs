@@ -1,6 +1,7 @@
-//! `array_length`, `cardinality` and `empty`, which need no values: near the scan, which then reads none, and for all lists of a batch at once.
+//! `array_length`, `cardinality` and `empty`, which need offsets and no values: for all lists of a batch at once, where DataFusion's own functions look at one list at a time.
 //!
-//! DataFusion's own functions look at one list at a time, and stay where the query has them: above an exchange or inside an aggregate, out of the reach of a scan.
+//! They stay where the query has them. To ask the optimizer to move them towards the scan (`ExpressionPlacement::MoveTowardsLeafNodes`) would let a scan leave out values below
+//! aggregates, too, but in DataFusion 55 its rules for that mix up columns of one name, and answers are wrong.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use datafusion::execution::{FunctionRegistry, SessionState};
 use datafusion::functions_nested::cardinality::Cardinality;
 use datafusion::functions_nested::empty::ArrayEmpty;
 use datafusion::functions_nested::length::ArrayLength;
-use datafusion::logical_expr::{ColumnarValue, Documentation, ExpressionPlacement, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature};
+use datafusion::logical_expr::{ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
 /// A function of DataFusion's that asks how long lists are.
@@ -32,9 +33,10 @@ enum Asks {
 /// Puts these functions in the place of DataFusion's, where the session has those.
 pub(super) fn register(state: &mut SessionState) -> Result<()> {
     for name in ["array_length", "cardinality", "empty"] {
-        let Some(function) = state.scalar_functions().get(name) else { continue };
-        if let Some(asks) = Asks::of_engine(function) {
-            let function = Arc::clone(function);
+        let Some(function) = state.scalar_functions().get(name).map(Arc::clone) else { continue };
+        // What someone has put under one of the names stays.
+        let is_engines = |name: &String| state.scalar_functions().get(name).is_none_or(|known| Asks::of_engine(known).is_some());
+        if let Some(asks) = Asks::of_engine(&function).filter(|_| function.aliases().iter().all(is_engines)) {
             state.register_udf(Arc::new(ScalarUDF::from(ByLengths { function, asks })))?;
         }
     }
@@ -49,8 +51,9 @@ pub(super) fn list_of_length<'a>(expr: &'a Arc<dyn PhysicalExpr>, schema: &Schem
         None => Asks::of_engine(function.fun())?,
     };
     let [list] = function.args() else { return None };
-    let needs_no_values = asks != Asks::Cardinality || list.data_type(schema).is_ok_and(|data_type| has_flat_items(&data_type));
-    needs_no_values.then_some(list)
+    let is_known_by_offsets =
+        |data_type: DataType| asks != Asks::Cardinality || (has_flat_items(&data_type) && !matches!(data_type, DataType::Map(..)));
+    list.data_type(schema).is_ok_and(is_known_by_offsets).then_some(list)
 }
 
 impl Asks {
@@ -122,14 +125,6 @@ impl ScalarUDFImpl for ByLengths {
         }
         self.function.invoke_with_args(args)
     }
-
-    /// Of a column, or of a field of one, it is best asked where that is read.
-    fn placement(&self, args: &[ExpressionPlacement]) -> ExpressionPlacement {
-        match args {
-            [ExpressionPlacement::Column | ExpressionPlacement::MoveTowardsLeafNodes] => ExpressionPlacement::MoveTowardsLeafNodes,
-            _ => ExpressionPlacement::KeepInPlace,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -142,6 +137,7 @@ mod tests {
     use datafusion::functions_nested::cardinality::cardinality_udf;
     use datafusion::functions_nested::empty::array_empty_udf;
     use datafusion::functions_nested::length::array_length_udf;
+    use datafusion::logical_expr::{Volatility, create_udf};
     use datafusion::prelude::SessionContext;
 
     fn ours(function: Arc<ScalarUDF>) -> ScalarUDF {
@@ -221,5 +217,16 @@ mod tests {
         let asks = |name: &str| state.scalar_functions()[name].inner().downcast_ref::<ByLengths>().map(|ours| ours.asks);
         assert_eq!((asks("cardinality"), asks("list_empty"), asks("array_sum")), (Some(Asks::Cardinality), Some(Asks::IsEmpty), None));
         assert_eq!(asks("list_length"), Some(Asks::IsEmpty));
+    }
+
+    #[test]
+    fn what_has_an_alias_of_theirs_stays() {
+        let context = SessionContext::new();
+        let mine = create_udf("list_length", vec![DataType::Int8], DataType::Int8, Volatility::Immutable, Arc::new(|args| Ok(args[0].clone())));
+        context.register_udf(mine.clone());
+        register(&mut context.state_ref().write()).unwrap();
+        let functions = context.state().scalar_functions().clone();
+        let is_ours = |name: &str| functions[name].inner().is::<ByLengths>();
+        assert_eq!((functions["list_length"].as_ref() == &mine, is_ours("array_length"), is_ours("empty")), (true, false, true));
     }
 }

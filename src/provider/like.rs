@@ -11,7 +11,7 @@ use datafusion::physical_expr::expressions::{Column, LikeExpr, Literal};
 use crate::format::array::search::Pieces;
 
 /// Strings that have pieces in them, or those that have not.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Like {
     pieces: Pieces,
     negated: bool,

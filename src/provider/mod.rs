@@ -17,7 +17,7 @@
 //! | `adapt` | expressions over the table as expressions over one file |
 //! | `narrow` | the parts of nested columns that expressions use |
 //! | `prune` | `PruningStatistics`: predicates on zones |
-//! | `lengths` | functions of lists that need no values, put where the scan sees them |
+//! | `lengths` | functions of lists that need no values |
 //! | `lift` | fields of structs as columns, which have statistics of their own |
 //! | `filter`, `selection`, `fallible` | predicates on rows, the rows that they leave, and what must not be asked about the others |
 //! | `learnt` | in which order conjuncts are asked |

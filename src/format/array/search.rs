@@ -1,5 +1,7 @@
 //! Strings that have some pieces of text in them: looked for in the buffers that strings share, and not in one string after the other.
 
+use std::ops::Range;
+
 use arrow::array::{Array, StringViewArray};
 use arrow::buffer::BooleanBuffer;
 use memchr::memmem::Finder;
@@ -7,11 +9,11 @@ use memchr::memmem::Finder;
 /// The longest view that has its string within itself.
 const INLINE: usize = 12;
 
-/// So far ahead of a string others are searched along with it.
+/// The most bytes that are searched at once, beyond the end of the string that is asked about.
 const AHEAD: usize = 1 << 16;
 
 /// Pieces that a string has in it one behind the other, and what it ends with.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Pieces {
     first: Finder<'static>,
     others: Vec<Finder<'static>>,
@@ -19,7 +21,7 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
-    /// `LIKE` patterns that begin with `%`, have another one, and ask for nothing but text in between.
+    /// `LIKE` patterns that begin with `%`, have another one behind some text, and ask for nothing but text. Behind the last `%` stands what strings end with.
     pub(crate) fn of_like(pattern: &str) -> Option<Self> {
         let pieces = pattern.strip_prefix('%').filter(|rest| !rest.contains(['_', '\\']))?;
         let (middle, end) = pieces.rsplit_once('%')?;
@@ -29,7 +31,7 @@ impl Pieces {
 
     /// Which strings have them. Of null it says something, too.
     pub(crate) fn found_in(&self, strings: &StringViewArray) -> BooleanBuffer {
-        let mut cursor = Cursor { pieces: self, buffer: usize::MAX, from: 0, clear: 0, hit: false, window: 0 };
+        let mut cursor = Cursor { pieces: self, buffer: usize::MAX, last: 0..0, clear: 0, hit: false, window: 0 };
         let (views, buffers) = (strings.views(), strings.data_buffers());
         BooleanBuffer::collect_bool(strings.len(), |row| {
             let view = views[row];
@@ -63,24 +65,27 @@ impl Pieces {
 struct Cursor<'a> {
     pieces: &'a Pieces,
     buffer: usize,
-    /// Where the last string began.
-    from: usize,
-    /// From there up to here no match begins.
+    /// Where the last string began and ended.
+    last: Range<usize>,
+    /// From the beginning of the last string up to here no match begins.
     clear: usize,
     /// One begins here.
     hit: bool,
-    /// Bytes to search at once. Strings that lie one behind the other make it longer.
+    /// Bytes to search at once. Strings that lie close behind each other make it longer.
     window: usize,
 }
 
 impl Cursor<'_> {
-    fn are_in(&mut self, bytes: &[u8], buffer: usize, string: std::ops::Range<usize>) -> bool {
+    fn are_in(&mut self, bytes: &[u8], buffer: usize, string: Range<usize>) -> bool {
         let length = self.pieces.first.needle().len();
         let Some(last) = string.end.checked_sub(length).filter(|last| *last >= string.start && string.end <= bytes.len()) else { return false };
-        if buffer != self.buffer || string.start < self.from {
+        if buffer != self.buffer || string.start < self.last.start {
             (self.buffer, self.clear, self.hit, self.window) = (buffer, 0, false, 0);
+        } else if string.start.saturating_sub(self.last.end) > string.len() {
+            // More lies between the strings than in them.
+            self.window = 0;
         }
-        self.from = string.start;
+        self.last = string.clone();
         if self.clear < string.start {
             (self.clear, self.hit) = (string.start, false);
         }

@@ -154,7 +154,8 @@ trait Decode: Debug + Send + Sync {
     }
 
     /// Appends a code for each value of such a range, and gives the values that the codes stand for, where no more than `most` are stored for
-    /// all values of the node. Elsewhere `None`, and nothing is appended.
+    /// all values of the node. Elsewhere `None`, and nothing is appended. The values of a node are always the same ones, whatever the range and `most`:
+    /// what has been found out about them is looked up by codes of other ranges.
     fn coded(&self, _range: Range<usize>, _most: usize, _codes: &mut Codes) -> Result<Option<Decoded>> {
         Ok(None)
     }

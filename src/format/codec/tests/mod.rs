@@ -13,7 +13,7 @@ use bytes::Bytes;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::{Decoded, EncodeOptions, EncodingId, Output, PType, Values, encode};
+use super::{Codes, Decoded, EncodeOptions, EncodingId, Output, PType, Values, encode};
 use crate::format::fermion::page::{Page, PageExpect, write_page};
 
 /// A value as its bytes, a boolean as one.
@@ -32,8 +32,11 @@ fn to_list(values: &Values) -> Vec<Value> {
 }
 
 fn from_output(out: Output) -> Vec<Value> {
-    let ptype = out.ptype();
-    to_list(&match out.finish() {
+    from_decoded(out.ptype(), out.finish())
+}
+
+fn from_decoded(ptype: PType, decoded: Decoded) -> Vec<Value> {
+    to_list(&match decoded {
         Decoded::Bool(bits) => Values::Bool(bits),
         Decoded::Fixed(bytes) => Values::Fixed { ptype, bytes },
         // Arrow checks every view.
@@ -67,6 +70,26 @@ fn push_other_page(out: &mut Output) -> Vec<Value> {
     let bytes = page_of(&strings, None, &EncodeOptions::default()).unwrap();
     Page::open(&bytes, &expect(&strings)).unwrap().decode(0..3, out).unwrap();
     to_list(&strings)
+}
+
+/// Codes stand for what is decoded, of any range, and always for the same values.
+fn check_codes(page: &Page, ptype: PType, all: &[Value], random: &mut StdRng) {
+    let mut known = None;
+    for _ in 0..if all.is_empty() { 0 } else { 8 } {
+        let start = random.random_range(0..all.len());
+        let range = start..random.random_range(start..all.len()) + 1;
+        let most = [0, 1, 10, 1000, usize::MAX][random.random_range(0..5)];
+        let mut codes = Codes::default();
+        let Some(values) = page.coded(range.clone(), most, &mut codes).unwrap() else {
+            assert!(codes.is_empty());
+            continue;
+        };
+        let values = from_decoded(ptype, values);
+        let looked_up: Vec<&Value> = codes.iter().map(|code| &values[code as usize]).collect();
+        assert_eq!(looked_up, all[range].iter().collect::<Vec<_>>(), "{}", page.describe());
+        assert!(values.len() <= most.max(1));
+        assert_eq!(known.get_or_insert_with(|| values.clone()), &values);
+    }
 }
 
 /// Encodes in one way, and reads back by the kernels and by the slow reader: all, in pieces, and one by one.
@@ -107,6 +130,7 @@ fn check_one(name: &str, values: &Values, validity: Option<&NullBuffer>, options
         kept.extend(keep.set_indices().map(|index| all[start + index].clone()));
         assert_eq!(from_output(out), kept, "{name}, {options:?}, some of {start}..{end}");
     }
+    check_codes(&page, values.ptype(), &all, &mut random);
     // Behind another page's values, from a page opened at an odd address, in pieces, of which the first is smaller than a dictionary.
     let mut shifted = vec![0];
     shifted.extend_from_slice(&bytes);
