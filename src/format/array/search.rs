@@ -141,6 +141,22 @@ mod tests {
     }
 
     #[test]
+    fn what_lies_between_sparse_strings_is_not_searched() {
+        let pieces = Pieces::of_like("%x%").unwrap();
+        let buffer = vec![b'a'; 1 << 16];
+        let searched = |step: usize| {
+            let mut cursor = Cursor { pieces: &pieces, buffer: 0, last: 0..0, clear: 0, hit: false, window: 0 };
+            let beyond = (0..50).map(|row| row * step..row * step + 100).map(|string| {
+                assert!(!cursor.are_in(&buffer, 0, string.clone()));
+                cursor.clear - string.end
+            });
+            beyond.max().unwrap()
+        };
+        assert_eq!(searched(1000), 0);
+        assert!(searched(100) > 1000);
+    }
+
+    #[test]
     fn other_patterns_are_not_pieces() {
         for pattern in ["", "%", "%%", "a", "a%", "%a", "a%b%", "%a_%", "%a\\%b%"] {
             assert!(Pieces::of_like(pattern).is_none(), "{pattern}");
