@@ -1,4 +1,5 @@
-//! `array_length`, `cardinality` and `empty`, which need offsets and no values: for all lists of a batch at once, where DataFusion's own functions look at one list at a time.
+//! `array_length`, `cardinality` and `empty`, which need offsets and no values. The first two are answered for all lists of a batch at once, where DataFusion's own functions look at one
+//! list at a time.
 //!
 //! They stay where the query has them. To ask the optimizer to move them towards the scan (`ExpressionPlacement::MoveTowardsLeafNodes`) would let a scan leave out values below
 //! aggregates, too, but in DataFusion 55 its rules for that mix up columns of one name, and answers are wrong.
@@ -30,9 +31,9 @@ enum Asks {
     IsEmpty,
 }
 
-/// Puts these functions in the place of DataFusion's, where the session has those.
+/// Puts two of these functions in the place of DataFusion's, where the session has those. Its `empty` looks at offsets, too.
 pub(super) fn register(state: &mut SessionState) -> Result<()> {
-    for name in ["array_length", "cardinality", "empty"] {
+    for name in ["array_length", "cardinality"] {
         let Some(function) = state.scalar_functions().get(name).map(Arc::clone) else { continue };
         // What someone has put under one of the names stays.
         let is_engines = |name: &String| state.scalar_functions().get(name).is_none_or(|known| Asks::of_engine(known).is_some());
@@ -135,7 +136,6 @@ mod tests {
     use arrow::datatypes::{Field, FieldRef};
     use datafusion::config::ConfigOptions;
     use datafusion::functions_nested::cardinality::cardinality_udf;
-    use datafusion::functions_nested::empty::array_empty_udf;
     use datafusion::functions_nested::length::array_length_udf;
     use datafusion::logical_expr::{Volatility, create_udf};
     use datafusion::prelude::SessionContext;
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn lengths_are_those_that_the_engine_finds_list_by_list() {
         let mut answers = 0;
-        for function in [array_length_udf(), cardinality_udf(), array_empty_udf()] {
+        for function in [array_length_udf(), cardinality_udf()] {
             let ours = ours(Arc::clone(&function));
             for lists in lists() {
                 match (call(&function, &lists), call(&ours, &lists)) {
@@ -215,7 +215,7 @@ mod tests {
         }
         let state = context.state();
         let asks = |name: &str| state.scalar_functions()[name].inner().downcast_ref::<ByLengths>().map(|ours| ours.asks);
-        assert_eq!((asks("cardinality"), asks("list_empty"), asks("array_sum")), (Some(Asks::Cardinality), Some(Asks::IsEmpty), None));
+        assert_eq!((asks("cardinality"), asks("empty"), asks("array_sum")), (Some(Asks::Cardinality), None, None));
         assert_eq!(asks("list_length"), Some(Asks::IsEmpty));
     }
 
@@ -227,6 +227,6 @@ mod tests {
         register(&mut context.state_ref().write()).unwrap();
         let functions = context.state().scalar_functions().clone();
         let is_ours = |name: &str| functions[name].inner().is::<ByLengths>();
-        assert_eq!((functions["list_length"].as_ref() == &mine, is_ours("array_length"), is_ours("empty")), (true, false, true));
+        assert_eq!((functions["list_length"].as_ref() == &mine, is_ours("array_length"), is_ours("cardinality")), (true, false, true));
     }
 }

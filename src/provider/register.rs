@@ -24,7 +24,7 @@ use super::table::TableOf;
 
 /// Makes a session read and write all formats: `STORED AS FERMION`, `SELECT … FROM 'x.fermion'` (where the session allows tables by file name),
 /// and the options `fermion.*`; the same with `ALKAID` and `alkaid.*`. Arrow files, which DataFusion can read, too, are from then on read by this crate.
-/// `array_length`, `cardinality` and `empty` are from then on answered by offsets, for lists of all tables.
+/// `array_length` and `cardinality` are from then on answered by offsets, for lists of all tables.
 /// To do it again does no harm, and keeps options that have been set.
 pub fn register(context: &SessionContext) -> Result<()> {
     let state = context.state_ref();
