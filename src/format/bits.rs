@@ -50,6 +50,7 @@ pub(crate) fn span(bits: &BooleanBuffer) -> Option<Range<usize>> {
 }
 
 /// The set bits of `of` that have a bit in `keep`, which has one for each of them.
+#[cfg(feature = "datafusion")]
 pub(crate) fn among(of: &BooleanBuffer, keep: &BooleanBuffer) -> BooleanBuffer {
     let mut mask = Mask::with_room(of.len());
     let mut at = 0;
@@ -65,6 +66,7 @@ pub(crate) fn among(of: &BooleanBuffer, keep: &BooleanBuffer) -> BooleanBuffer {
 }
 
 /// The bits of `from` where `at` has one.
+#[cfg(feature = "datafusion")]
 pub(crate) fn picked(from: &BooleanBuffer, at: &BooleanBuffer) -> BooleanBuffer {
     debug_assert_eq!(from.len(), at.len());
     let mut mask = Mask::with_room(at.count_set_bits());
@@ -75,6 +77,7 @@ pub(crate) fn picked(from: &BooleanBuffer, at: &BooleanBuffer) -> BooleanBuffer 
 }
 
 /// The lowest bits one after the other where `places` has bits.
+#[cfg(feature = "datafusion")]
 fn deposited(mut bits: u64, mut places: u64) -> u64 {
     let mut word = 0;
     while bits != 0 && places != 0 {
@@ -87,6 +90,7 @@ fn deposited(mut bits: u64, mut places: u64) -> u64 {
 }
 
 /// The bits where `places` has bits, one after the other from the lowest.
+#[cfg(feature = "datafusion")]
 fn extracted(bits: u64, mut places: u64) -> u64 {
     if bits & places == 0 {
         return 0;
@@ -122,6 +126,7 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "datafusion")]
     #[test]
     fn bits_are_found_among_others_and_picked_at_others() {
         assert_eq!(

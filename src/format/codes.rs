@@ -59,8 +59,13 @@ impl Codes {
         })
     }
 
-    /// Appends a bit for each row: what is said of its value. There is a verdict for each value.
-    pub(crate) fn append_looked_up(&self, verdicts: &BooleanBuffer, bits: &mut BooleanBufferBuilder) {
+    /// Appends a bit for each row: the verdict on its value.
+    ///
+    /// There has to be a verdict for each code.
+    ///
+    /// # Panics
+    /// There may be one where verdicts are missing; otherwise their rows have any bit.
+    pub fn append_looked_up(&self, verdicts: &BooleanBuffer, bits: &mut BooleanBufferBuilder) {
         for piece in &self.pieces {
             bits.append_buffer(&match piece {
                 CodePiece::Rows(rows) => rows_looked_up(rows, verdicts),

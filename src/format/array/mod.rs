@@ -3,12 +3,14 @@
 mod accept;
 mod assemble;
 mod ends;
+#[cfg(feature = "datafusion")]
 pub(crate) mod integers;
 mod leaf;
 mod limits;
 mod narrow;
 mod nested;
 mod nulls;
+#[cfg(feature = "datafusion")]
 pub(crate) mod search;
 mod shred;
 mod size;
