@@ -19,6 +19,7 @@ use std::{env, fs, thread};
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, RecordBatch};
 use arrow::datatypes::Field;
+use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::TryStreamExt;
@@ -47,7 +48,7 @@ const VISITS: &str = "
     FROM generate_series(1, ";
 
 /// What it is about, and the query.
-const QUERIES: [(&str, &str); 14] = [
+const QUERIES: [(&str, &str); 15] = [
     ("a field", "SELECT sum(visitor['number']) FROM visits"),
     ("a field of a field, grouped", "SELECT visitor['address']['city'], count(*) FROM visits GROUP BY 1"),
     ("two fields", "SELECT visitor['name'], visitor['address']['zip'] FROM visits"),
@@ -58,6 +59,7 @@ const QUERIES: [(&str, &str); 14] = [
     ("lists", "SELECT tags FROM visits"),
     ("lists by length", "SELECT count(*) FROM visits WHERE array_length(tags) = 3"),
     ("lengths of lists", "SELECT avg(array_length(tags)), avg(cardinality(items)) FROM visits"),
+    ("lengths by group", "SELECT array_length(tags) AS tags, count(*), sum(cardinality(items)) FROM visits GROUP BY 1"),
     ("a value of a map", "SELECT sum(screen['width']) FROM visits"),
     ("structs of lists", "SELECT items FROM visits"),
     ("unnested", "SELECT item['sku'], sum(item['price'] * item['quantity']) FROM (SELECT unnest(items) AS item FROM visits) GROUP BY 1"),
@@ -106,7 +108,10 @@ impl Options {
 }
 
 fn session(partitions: usize) -> Result<SessionContext> {
-    let context = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(partitions));
+    let config = SessionConfig::new().with_target_partitions(partitions);
+    let rule = Arc::new(datafusion_fermion::provider::OffsetsAlone);
+    let state = SessionStateBuilder::new().with_config(config).with_default_features().with_physical_optimizer_rule(rule).build();
+    let context = SessionContext::new_with_state(state);
     datafusion_fermion::register(&context)?;
     Ok(context)
 }

@@ -3,12 +3,20 @@
 use std::sync::Arc;
 
 use datafusion::error::Result;
+use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_fermion::provider::OffsetsAlone;
 
 /// A session that knows DataFusion's formats and Fermion.
 pub(crate) fn session(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> Result<SessionContext> {
-    let ctx = SessionContext::new_with_config_rt(config, runtime);
+    let state = SessionStateBuilder::new()
+        .with_config(config)
+        .with_runtime_env(runtime)
+        .with_default_features()
+        .with_physical_optimizer_rule(Arc::new(OffsetsAlone))
+        .build();
+    let ctx = SessionContext::new_with_state(state);
     datafusion_fermion::register(&ctx)?;
     datafusion_fermion::provider::register_inspection(&ctx);
     Ok(ctx)

@@ -161,7 +161,7 @@ impl Schemas {
     }
 
     /// Leaves out the columns that no expression uses any more, and the parts of nested ones that none asks for.
-    fn compact(self, exprs: Vec<Arc<dyn PhysicalExpr>>) -> Result<Adapted> {
+    fn compact(self, mut exprs: Vec<Arc<dyn PhysicalExpr>>) -> Result<Adapted> {
         let positions: Vec<usize> = used_columns(&exprs, &self.physical)?.into_keys().collect();
         let source = |position: &usize| self.sources.get(*position).copied();
         let file_columns = positions
@@ -173,13 +173,13 @@ impl Schemas {
             .collect();
         let uses_row_index = positions.iter().any(|position| source(position) == Some(Source::RowIndex));
         if positions.len() == self.physical.fields().len() {
-            let schema = narrowed(&exprs, self.physical);
+            let schema = narrowed(&mut exprs, self.physical)?;
             return Ok(Adapted { exprs, file_columns, schema, uses_row_index });
         }
         let schema = Arc::new(self.physical.project(&positions)?);
         let mut finder = ColumnFinder::new(schema.as_ref());
-        let exprs = exprs.into_iter().map(|expr| renumber(expr, &mut finder)).collect::<Result<Vec<_>>>()?;
-        let schema = narrowed(&exprs, schema);
+        let mut exprs = exprs.into_iter().map(|expr| renumber(expr, &mut finder)).collect::<Result<Vec<_>>>()?;
+        let schema = narrowed(&mut exprs, schema)?;
         Ok(Adapted { exprs, file_columns, schema, uses_row_index })
     }
 }

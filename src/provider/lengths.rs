@@ -52,8 +52,7 @@ pub(super) fn list_of_length<'a>(expr: &'a Arc<dyn PhysicalExpr>, schema: &Schem
         None => Asks::of_engine(function.fun())?,
     };
     let [list] = function.args() else { return None };
-    let is_known_by_offsets =
-        |data_type: DataType| asks != Asks::Cardinality || (has_flat_items(&data_type) && !matches!(data_type, DataType::Map(..)));
+    let is_known_by_offsets = |data_type: DataType| asks != Asks::Cardinality || has_flat_items(&data_type);
     list.data_type(schema).is_ok_and(is_known_by_offsets).then_some(list)
 }
 

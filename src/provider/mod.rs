@@ -18,6 +18,7 @@
 //! | `narrow` | the parts of nested columns that expressions use |
 //! | `prune` | `PruningStatistics`: predicates on zones |
 //! | `lengths` | functions of lists that need no values |
+//! | `offsets`, `offsets_alone` | lists without values, and `PhysicalOptimizerRule`: scans of them where plans need no more |
 //! | `lift` | fields of structs as columns, which have statistics of their own |
 //! | `filter`, `selection`, `fallible` | predicates on rows, the rows that they leave, and what must not be asked about the others |
 //! | `learnt` | in which order conjuncts are asked |
@@ -55,6 +56,8 @@ mod local;
 pub mod metrics;
 mod morsel;
 mod narrow;
+mod offsets;
+mod offsets_alone;
 mod options;
 mod ordering;
 mod places;
@@ -80,6 +83,7 @@ pub use fermion::{Fermion, FermionFormat, FermionFormatFactory, FermionOptions, 
 pub use format::{FactoryOf, FormatOf};
 pub use inspect::register_inspection;
 pub use kind::TableFormat;
+pub use offsets_alone::OffsetsAlone;
 pub use options::OptionsOf;
 pub use register::{FermionDataFrameExt, FermionSessionExt, register};
 pub use sink::SinkOf;

@@ -6,11 +6,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::error::Result;
 use datafusion::functions::core::getfield::GetFieldFunc;
 use datafusion::physical_expr::expressions::{Column, IsNotNullExpr, IsNullExpr, Literal};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
 use super::lengths::list_of_length;
+use super::offsets::{OffsetsOf, offsets_type};
 
 /// What is used of a value.
 #[derive(Debug, Default)]
@@ -21,14 +24,37 @@ struct Use {
 }
 
 /// The schema of what the expressions use of the columns of `schema`: structs without the fields, and lists without the values, that none asks for.
-pub(super) fn narrowed(exprs: &[Arc<dyn PhysicalExpr>], schema: SchemaRef) -> SchemaRef {
+///
+/// The expressions are made for it: what takes a field out of a struct promises that field's type.
+pub(super) fn narrowed(exprs: &mut [Arc<dyn PhysicalExpr>], schema: SchemaRef) -> Result<SchemaRef> {
     if !schema.fields().iter().any(|field| field.data_type().is_nested()) {
-        return schema;
+        return Ok(schema);
     }
     let mut uses = Uses { schema: &schema, by_column: schema.fields().iter().map(|_| Use::default()).collect() };
     exprs.iter().for_each(|expr| uses.visit(expr));
     let fields: Fields = schema.fields().iter().zip(&uses.by_column).map(|(field, of_it)| of_it.narrowed_field(field)).collect();
-    if fields == *schema.fields() { schema } else { Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())) }
+    if fields == *schema.fields() {
+        return Ok(schema);
+    }
+    let narrowed = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+    for expr in exprs {
+        *expr = Arc::clone(expr).transform_down(|node| of_narrowed(node, &narrowed))?.data;
+    }
+    Ok(narrowed)
+}
+
+/// What takes a field out of a struct of `schema`, with the type that the field has there.
+fn of_narrowed(node: Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Transformed<Arc<dyn PhysicalExpr>>> {
+    if path(&node, schema).is_none() {
+        return Ok(Transformed::no(node));
+    }
+    let Some(access) = ScalarFunctionExpr::try_downcast_func::<GetFieldFunc>(node.as_ref()) else { return Ok(Transformed::no(node)) };
+    let (function, config) = (Arc::new(access.fun().clone()), Arc::new(access.config_options().clone()));
+    let rebuilt = ScalarFunctionExpr::try_new(function, access.args().to_vec(), schema, config)?;
+    if rebuilt.return_type() == access.return_type() {
+        return Ok(Transformed::new(node, false, TreeNodeRecursion::Jump));
+    }
+    Ok(Transformed::new(Arc::new(rebuilt), true, TreeNodeRecursion::Jump))
 }
 
 struct Uses<'a> {
@@ -38,8 +64,8 @@ struct Uses<'a> {
 
 impl Uses<'_> {
     fn visit(&mut self, expr: &Arc<dyn PhysicalExpr>) {
-        if outside(expr, self.schema).is_some_and(|inner| inner.downcast_ref::<Column>().is_some()) {
-            // Nothing in the column is used. Of a field that would not do: what takes it out of its struct has promised its type.
+        if outside(expr, self.schema).is_some_and(|inner| self.part(inner).is_some()) {
+            // Nothing in that part is used.
         } else if let Some(used) = self.part(expr) {
             used.whole = true;
         } else {
@@ -62,6 +88,9 @@ pub(super) fn outside<'a>(expr: &'a Arc<dyn PhysicalExpr>, schema: &Schema) -> O
     }
     if let Some(is_not_null) = expr.downcast_ref::<IsNotNullExpr>() {
         return Some(is_not_null.arg());
+    }
+    if let Some(offsets) = expr.downcast_ref::<OffsetsOf>() {
+        return Some(offsets.lists());
     }
     list_of_length(expr, schema)
 }
@@ -104,10 +133,8 @@ impl Use {
                 let used = fields.iter().filter_map(|field| Some(self.fields.get(field.name())?.narrowed_field(field)));
                 Some(DataType::Struct(used.collect()))
             }
-            DataType::List(item) => Some(DataType::List(no_values(item))),
-            DataType::LargeList(item) => Some(DataType::LargeList(no_values(item))),
             DataType::FixedSizeList(item, size) => Some(DataType::FixedSizeList(no_values(item), *size)),
-            _ => None,
+            other => offsets_type(other),
         }
     }
 }
@@ -147,7 +174,7 @@ mod tests {
 
     /// The type of `s` that is left.
     fn left(exprs: &[Arc<dyn PhysicalExpr>]) -> DataType {
-        narrowed(exprs, schema()).field(1).data_type().clone()
+        narrowed(&mut exprs.to_vec(), schema()).unwrap().field(1).data_type().clone()
     }
 
     #[test]
@@ -165,13 +192,22 @@ mod tests {
     #[test]
     fn whether_it_is_null_and_how_long_it_is_needs_no_values() {
         assert_eq!(left(&[is_null(col("s", &schema()).unwrap()).unwrap()]), structure(&[]));
-        assert_eq!(left(&[is_null(field(&["i"])).unwrap()]), left(&[field(&["i"])]));
+        assert_eq!(left(&[is_null(field(&["i"])).unwrap()]), structure(&[("i", structure(&[]))]));
         assert_eq!(left(&[is_null(field(&["n"])).unwrap()]), structure(&[("n", DataType::Int32)]));
-        let length = |args| narrowed(&[call(array_length_udf(), args)], schema()).field(2).data_type().clone();
+        let length = |args| narrowed(&mut [call(array_length_udf(), args)], schema()).unwrap().field(2).data_type().clone();
         let column = || col("l", &schema()).unwrap();
         assert_eq!(length(vec![column()]), list(DataType::Null));
         assert_eq!(length(vec![column(), lit(1_i64)]), list(DataType::Int8));
-        assert_eq!(left(&[call(array_length_udf(), vec![field(&["l"])])]), structure(&[("l", list(DataType::Int8))]));
+        assert_eq!(left(&[call(array_length_udf(), vec![field(&["l"])])]), structure(&[("l", list(DataType::Null))]));
+    }
+
+    #[test]
+    fn what_takes_a_field_out_promises_what_is_left_of_it() {
+        let mut exprs = [call(array_length_udf(), vec![field(&["l"])]), field(&["n"])];
+        let schema = narrowed(&mut exprs, schema()).unwrap();
+        let promised = |expr: &Arc<dyn PhysicalExpr>| expr.data_type(&schema).unwrap();
+        assert_eq!(promised(exprs[0].children()[0]), list(DataType::Null));
+        assert_eq!([promised(&exprs[0]), promised(&exprs[1])], [DataType::UInt64, DataType::Int32]);
     }
 
     #[test]

@@ -64,10 +64,12 @@ fn is_flat_field_access(node: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
     column.is_some_and(|column| schema.fields().find(column.name()).is_some()) && !access.return_type().is_nested()
 }
 
-/// Whether a column is null, or how long its lists are: what is known without its values.
+/// Whether a column or a field of one is null, or how long its lists are: what is known without its values.
 fn is_about_no_values(node: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
-    let column = outside(node, schema).and_then(|inner| inner.downcast_ref::<Column>());
-    column.is_some_and(|column| schema.fields().find(column.name()).is_some())
+    let Some(inner) = outside(node, schema) else { return false };
+    let access = ScalarFunctionExpr::try_downcast_func::<GetFieldFunc>(inner.as_ref());
+    let of = access.map_or(Some(inner), |access| access.args().first());
+    of.and_then(|of| of.downcast_ref::<Column>()).is_some_and(|column| schema.fields().find(column.name()).is_some())
 }
 
 fn has_list_predicate(filter: &Arc<dyn PhysicalExpr>) -> bool {

@@ -31,6 +31,8 @@ use super::file::ScanContext;
 use super::kind::{Kind, Reading, Requests};
 use super::lift::lifted;
 use super::morsel::FileMorselizer;
+use super::narrow::path;
+use super::offsets::OffsetsOf;
 use super::prune::pruning_predicate;
 use super::schema::Positions;
 use super::{pushdown, sort};
@@ -265,6 +267,24 @@ impl FileSource for FormatSource {
 }
 
 impl FormatSource {
+    /// The scan without the values of lists in the columns of its output that are `unneeded`; `None` if there are none to leave out.
+    pub(super) fn without_values(&self, unneeded: impl Fn(usize) -> bool) -> Result<Option<Self>> {
+        let schema = self.table.table_schema();
+        let mut items = self.projection.iter().cloned().collect::<Vec<_>>();
+        let mut is_narrowed = false;
+        for (index, item) in items.iter_mut().enumerate() {
+            let is_stored = path(&item.expr, schema).is_some();
+            if is_stored
+                && unneeded(index)
+                && let Some(offsets) = OffsetsOf::new(Arc::clone(&item.expr), schema)?
+            {
+                item.expr = Arc::new(offsets);
+                is_narrowed = true;
+            }
+        }
+        Ok(is_narrowed.then(|| Self { projection: ProjectionExprs::new(items), ..self.clone() }))
+    }
+
     /// The hidden column of row numbers, added to the table's schema if it is not there. It is the only virtual column there is.
     fn row_index_column(&mut self) -> Column {
         let before = self.table.schema_without_virtual_columns().fields().len();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_plan::collect;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use sqllogictest::{AsyncDB, DBOutput};
@@ -65,7 +66,9 @@ impl Engine {
     /// A session whose `${DIR}` is `directory`. Four partitions whatever the machine has, so that plans are the same everywhere.
     pub(crate) async fn new(format: Format, directory: &Path) -> Result<Self> {
         let config = SessionConfig::new().with_information_schema(true).with_target_partitions(4);
-        let context = SessionContext::new_with_config(config);
+        let rule = Arc::new(datafusion_fermion::provider::OffsetsAlone);
+        let state = SessionStateBuilder::new().with_config(config).with_default_features().with_physical_optimizer_rule(rule).build();
+        let context = SessionContext::new_with_state(state);
         datafusion_fermion::register(&context)?;
         datafusion_fermion::provider::register_inspection(&context);
         let directory = directory.to_string_lossy().into_owned();

@@ -24,6 +24,8 @@ impl Shape {
             (ListView(item), ListView(wanted)) => self.narrowed_list(item, wanted, ListView),
             (LargeListView(item), LargeListView(wanted)) => self.narrowed_list(item, wanted, LargeListView),
             (FixedSizeList(item, size), FixedSizeList(wanted, _)) => self.narrowed_list(item, wanted, |item| FixedSizeList(item, *size)),
+            // Entries without values are no entries, so what is left of a map is a list.
+            (Map(item, _), List(wanted)) if listed_item(item.data_type(), wanted.data_type()).is_none() => self.narrowed_list(item, wanted, List),
             (Map(item, sorted), Map(wanted, _)) => self.narrowed_list(item, wanted, |item| Map(item, *sorted)),
             _ => Ok(None),
         }
