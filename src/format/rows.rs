@@ -24,22 +24,6 @@ impl Rows {
         Self { ranges, len }
     }
 
-    /// Takes up to `limit` rows off the front of `rest`.
-    pub(crate) fn take(rest: &mut VecDeque<Range<usize>>, limit: usize) -> Self {
-        let mut taken = Vec::new();
-        let mut missing = limit;
-        while missing > 0 {
-            let Some(range) = rest.pop_front() else { break };
-            let cut = range.end.min(range.start + missing);
-            if cut < range.end {
-                rest.push_front(cut..range.end);
-            }
-            missing -= cut - range.start;
-            taken.push(range.start..cut);
-        }
-        Self::new(taken)
-    }
-
     /// One after the other, as they ascend.
     #[must_use]
     pub fn join(parts: impl IntoIterator<Item = Self>) -> Self {
@@ -66,6 +50,13 @@ impl Rows {
             end = range.end;
         }
         Some(self.ranges)
+    }
+
+    /// Whether all lie in a range.
+    #[cfg(feature = "datafusion")]
+    pub(crate) fn lie_in(&self, outer: &Range<usize>) -> bool {
+        let span = self.ranges.first().zip(self.ranges.last());
+        span.is_none_or(|(first, last)| outer.start <= first.start && last.end <= outer.end)
     }
 
     /// How many there are.
@@ -113,6 +104,63 @@ impl Rows {
     }
 }
 
+/// Rows that are still to be taken: the first ones next, or backwards the last ones. What is taken at once ascends either way.
+#[derive(Debug)]
+pub(crate) struct Rest {
+    ranges: VecDeque<Range<usize>>,
+    backwards: bool,
+}
+
+impl Rest {
+    /// These ranges, which ascend and do not overlap.
+    pub(crate) fn new(ranges: impl Into<VecDeque<Range<usize>>>, backwards: bool) -> Self {
+        Self { ranges: ranges.into(), backwards }
+    }
+
+    pub(crate) fn is_backwards(&self) -> bool {
+        self.backwards
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> u64 {
+        self.ranges.iter().map(|range| range.len() as u64).sum()
+    }
+
+    /// Takes up to `limit` rows.
+    pub(crate) fn take(&mut self, limit: usize) -> Rows {
+        let mut taken = VecDeque::new();
+        let mut missing = limit;
+        while missing > 0 {
+            let Some(range) = (if self.backwards { self.ranges.pop_back() } else { self.ranges.pop_front() }) else { break };
+            let count = missing.min(range.len());
+            missing -= count;
+            if self.backwards {
+                let cut = range.end - count;
+                taken.push_front(cut..range.end);
+                self.put_back(range.start..cut);
+            } else {
+                let cut = range.start + count;
+                taken.push_back(range.start..cut);
+                self.put_back(cut..range.end);
+            }
+        }
+        Rows::new(taken.into())
+    }
+
+    /// Gives back the rows that were taken last.
+    pub(crate) fn give_back(&mut self, rows: Rows) {
+        let ranges = rows.into_ranges().into_iter();
+        if self.backwards { ranges.for_each(|range| self.put_back(range)) } else { ranges.rev().for_each(|range| self.put_back(range)) }
+    }
+
+    fn put_back(&mut self, range: Range<usize>) {
+        if range.is_empty() {
+            return;
+        }
+        if self.backwards { self.ranges.push_back(range) } else { self.ranges.push_front(range) }
+    }
+}
+
 /// Rows from the first kept one of a block to the last one of a block behind it, between which no block is left out.
 struct Run {
     rows: Range<usize>,
@@ -136,12 +184,24 @@ mod tests {
 
     #[test]
     fn batches_are_cut_across_ranges() {
-        let mut rest = VecDeque::from([0..5, 10..12, 20..30]);
-        let mut take = || Rows::take(&mut rest, 6).into_ranges();
-        assert_eq!(take(), [0..5, 10..11]);
-        assert_eq!(take(), [11..12, 20..25]);
-        assert_eq!(take(), [25..30]);
-        assert!(take().is_empty());
+        let mut rest = Rest::new([0..5, 10..12, 20..30], false);
+        assert_eq!((rest.count(), rest.take(6).into_ranges()), (17, vec![0..5, 10..11]));
+        let again = rest.take(6);
+        assert_eq!(again.ranges(), [11..12, 20..25]);
+        rest.give_back(again);
+        assert_eq!([rest.take(6).into_ranges(), rest.take(6).into_ranges()], [vec![11..12, 20..25], vec![25..30]]);
+        assert!(rest.take(6).is_empty() && rest.count() == 0);
+    }
+
+    #[test]
+    fn backwards_the_last_rows_come_first() {
+        let mut rest = Rest::new([0..5, 10..12, 20..30], true);
+        assert_eq!(rest.take(6).into_ranges(), [vec![24..30]].concat());
+        let again = rest.take(6);
+        assert_eq!(again.ranges(), [10..12, 20..24]);
+        rest.give_back(again);
+        assert_eq!([rest.take(3).into_ranges(), rest.take(4).into_ranges()], [vec![21..24], vec![4..5, 10..12, 20..21]]);
+        assert_eq!((rest.take(6).into_ranges(), rest.count()), (vec![0..4], 0));
     }
 
     #[test]

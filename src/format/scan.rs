@@ -147,6 +147,8 @@ pub struct ScanRequest {
     pub ahead_bytes: u64,
     /// Read the rows that belong to this range of the file: of several ranges that make up the file, each row belongs to one. `None` reads all.
     pub range: Option<Range<u64>>,
+    /// Give the last rows of each stripe first, batch by batch; those of a batch stay in their order. [`Step::Select`] comes in the order of the file.
+    pub backwards: bool,
     /// Rows of a batch.
     pub batch_rows: usize,
 }
@@ -163,6 +165,7 @@ impl ScanRequest {
             select_bytes: 0,
             ahead_bytes: 0,
             range: None,
+            backwards: false,
             batch_rows: 8192,
         }
     }
@@ -298,6 +301,19 @@ pub struct Coded {
     pub nulls: Option<NullBuffer>,
 }
 
+/// Statistics of the pages that some rows lie in, of one column; a null slot is an unknown number.
+#[derive(Debug, Clone)]
+pub struct RowBounds {
+    /// All rows of those pages, as the morsel counts them.
+    pub rows: Range<usize>,
+    /// Lower bounds, of the column's type, one for each page.
+    pub min: ArrayRef,
+    /// Upper bounds, of the column's type.
+    pub max: ArrayRef,
+    /// Nulls.
+    pub null_counts: UInt64Array,
+}
+
 /// Rows whose codes stand for the same values.
 #[derive(Debug, Clone)]
 pub struct CodedPart {
@@ -334,6 +350,11 @@ pub trait Morsel: Send + fmt::Debug {
     /// One column, of some of the rows that were taken last, as codes of the few values that are stored for them: no more than `most` in each
     /// part, or in proportion where the values serve more rows of the morsel. `None` where they are not stored so.
     fn coded(&self, column: usize, rows: &Rows, most: usize) -> Result<Option<Coded>>;
+
+    /// What is known of the values that some of the rows that were taken last have of a column, without reading them. `None` if nothing is.
+    fn bounds(&self, _column: usize, _rows: &Rows) -> Result<Option<RowBounds>> {
+        Ok(None)
+    }
 
     /// The next batch of all columns, or `None` after the last.
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {

@@ -41,9 +41,19 @@ impl Between {
         })
     }
 
-    /// Whether it is all values but one that pass.
-    pub(super) fn is_of_others(&self) -> bool {
-        self.others
+    /// Whether all values between two that pass do so, too.
+    pub(super) fn is_range(&self) -> bool {
+        !self.others
+    }
+
+    /// Whether all values from those of `min` to those of `max`, one each, lie beside the range. What is not known may lie in it.
+    pub(super) fn misses(&self, min: &ArrayRef, max: &ArrayRef) -> bool {
+        let Some((least, greatest)) = limits(&self.data_type) else { return false };
+        let reaches = Self { data_type: self.data_type.clone(), high: greatest, ..*self }.pass(max);
+        let begins = Self { data_type: self.data_type.clone(), low: least, ..*self }.pass(min);
+        let Some((reaches, begins)) = reaches.zip(begins) else { return false };
+        let is_known = min.null_count() == 0 && max.null_count() == 0;
+        is_known && (&reaches & &begins).count_set_bits() == 0
     }
 
     /// Leaves of a range what lies in this one, too.

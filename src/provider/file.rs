@@ -14,7 +14,7 @@ use datafusion::error::Result;
 use datafusion::execution::cache::cache_manager::CacheManager;
 use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::projection::{ProjectionExprs, Projector};
-use datafusion::physical_expr::{DynamicFilterTracking, LexOrdering, PhysicalExpr};
+use datafusion::physical_expr::{DynamicFilterTracking, PhysicalExpr};
 use datafusion::physical_expr_adapter::{PhysicalExprAdapterFactory, replace_columns_with_literals, rewrite::rewrite_input_file_name_in_projection};
 use datafusion::physical_optimizer::pruning::FilePruner;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
@@ -30,7 +30,7 @@ use super::metrics::FileMetrics;
 use super::prune::ZonePruner;
 use super::rows::RowCounter;
 use super::schema::{Columns, FileColumns, Positions};
-use super::sort::StripeOrder;
+use super::sort::{Reorder, StripeOrder};
 use crate::format::scan::{Answer, FieldPath, Lookups, Scan, ScanRequest, Step};
 
 /// So many bytes are worth a second round to the store, once it is known that they are needed: about what a store far away sends in the time that a
@@ -59,7 +59,7 @@ pub(super) struct ScanContext {
     pub(super) batch_rows: usize,
     pub(super) limit: Option<usize>,
     /// Stripes are read in about this order.
-    pub(super) sort_order: Option<LexOrdering>,
+    pub(super) sort_order: Option<Reorder>,
     pub(super) partition: usize,
     pub(super) metrics: ExecutionPlanMetricsSet,
 }
@@ -191,6 +191,7 @@ impl PreparedFile {
             select_bytes,
             ahead_bytes,
             range,
+            backwards: stripe_order.as_ref().is_some_and(StripeOrder::is_backwards),
             batch_rows: context.batch_rows,
             ..ScanRequest::new(projected.scan.file_columns, projected.scan.schema)
         };

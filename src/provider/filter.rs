@@ -1,5 +1,6 @@
 //! Filtering rows where they are decoded: first the columns of a predicate, then of the others only the blocks in which a row is left.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -18,7 +19,7 @@ use datafusion::physical_expr_common::physical_expr::{is_volatile, snapshot_gene
 use super::adapt::adapt;
 use super::fallible::can_fail;
 use super::file::{ScanContext, is_never_true};
-use super::kernel::Kernel;
+use super::kernel::{Kernel, Settled};
 use super::learnt::{Learnt, next};
 use super::metrics::FileMetrics;
 use super::schema::Columns;
@@ -176,8 +177,10 @@ pub(super) struct MorselFilter {
     current: Vec<Option<Current>>,
     /// Of each conjunct, what it says of the values of the pages that it was last asked about, the last one first.
     verdicts: Vec<Vec<Verdicts>>,
+    /// Of each conjunct, what bounds say about the pages that it was last to be asked about.
+    settled: Vec<Option<SettledRows>>,
     /// Of each row that is still to come, whether it passes, if that is known already.
-    known: Option<BooleanBuffer>,
+    known: Option<Known>,
     metrics: FileMetrics,
 }
 
@@ -227,12 +230,41 @@ struct Verdicts {
     keep: BooleanBuffer,
 }
 
+/// Of rows whether they pass, in the order of the file, though the last ones may come first.
+#[derive(Debug)]
+struct Known {
+    passed: BooleanBuffer,
+    backwards: bool,
+}
+
+impl Known {
+    /// Of the next `count` rows, if there are so many.
+    fn next(&self, count: usize) -> Option<BooleanBuffer> {
+        let others = self.passed.len().checked_sub(count)?;
+        Some(self.passed.slice(if self.backwards { others } else { 0 }, count))
+    }
+
+    fn skip(&mut self, count: usize) {
+        let left = self.passed.len().saturating_sub(count);
+        self.passed = self.passed.slice(if self.backwards { 0 } else { self.passed.len() - left }, left);
+    }
+}
+
+/// What bounds say of the rows of some pages about a conjunct.
+#[derive(Debug)]
+struct SettledRows {
+    rows: Range<usize>,
+    generation: u64,
+    settled: Settled,
+}
+
 impl MorselFilter {
     pub(super) fn new(filter: Arc<RowFilter>, metrics: FileMetrics) -> Self {
         let conjuncts = &filter.conjuncts;
         Self {
             current: conjuncts.iter().map(|_| None).collect(),
             verdicts: conjuncts.iter().map(|_| Vec::new()).collect(),
+            settled: conjuncts.iter().map(|_| None).collect(),
             known: None,
             filter,
             metrics,
@@ -240,8 +272,8 @@ impl MorselFilter {
     }
 
     /// Takes it from here which rows pass.
-    pub(super) fn knowing(self, passed: Option<BooleanBuffer>) -> Self {
-        Self { known: passed, ..self }
+    pub(super) fn knowing(self, passed: Option<BooleanBuffer>, backwards: bool) -> Self {
+        Self { known: passed.map(|passed| Known { passed, backwards }), ..self }
     }
 
     /// The rows that pass, or the error of the format or the engine that stopped it.
@@ -249,8 +281,8 @@ impl MorselFilter {
         let mut selection = Selection::all(rows, morsel.schema().fields().len());
         let filter = Arc::clone(&self.filter);
         if let Some(known) = &self.known {
-            let Some(passed) = (known.len() >= rows.len()).then(|| known.slice(0, rows.len())) else {
-                return Err(Fault::Engine(internal_datafusion_err!("{} rows have been filtered, and {} are read", known.len(), rows.len())));
+            let Some(passed) = known.next(rows.len()) else {
+                return Err(Fault::Engine(internal_datafusion_err!("{} rows have been filtered, and {} are read", known.passed.len(), rows.len())));
             };
             selection.narrow(&passed, |position| position < filter.output_columns)?;
             return Ok(selection);
@@ -259,6 +291,11 @@ impl MorselFilter {
         while selection.count > 0 && !left.is_empty() {
             let index = left.remove(next(&left, &filter.learnt, |conjunct| filter.conjuncts[conjunct].can_fail));
             let Some(question) = self.question(index, &filter.conjuncts[index]) else { continue };
+            match self.settled(&question, rows, morsel) {
+                Settled::All => continue,
+                Settled::None => return Ok(Selection::none(rows, morsel.schema().fields().len())),
+                Settled::Open => {}
+            }
             let (before, start) = (selection.count, Instant::now());
             let keep = match self.keep_by_value(&question, &selection, morsel, &left)? {
                 Some(keep) => selection.in_batch(keep),
@@ -277,7 +314,7 @@ impl MorselFilter {
     /// Takes note of how many rows passed and how many did not.
     pub(super) fn count(&mut self, passed: usize, dropped: usize) {
         if let Some(known) = &mut self.known {
-            *known = known.slice(passed + dropped, known.len() - passed - dropped);
+            known.skip(passed + dropped);
         }
         self.metrics.pushdown_rows_matched.add(passed);
         self.metrics.pushdown_rows_pruned.add(dropped);
@@ -296,6 +333,25 @@ impl MorselFilter {
         let current = self.current[index].insert(known.unwrap_or_else(|| Current::new(conjunct, generation)));
         let expr = current.expr.clone().filter(|_| current.pays())?;
         Some(Question { index, generation, conjunct, expr, kernel: current.kernel.clone() })
+    }
+
+    /// What is known of the rows from the bounds of their pages, without reading a value.
+    fn settled(&mut self, question: &Question<'_>, rows: &Rows, morsel: &dyn Morsel) -> Settled {
+        let (Some(kernel), [position]) = (question.kernel.as_ref().filter(|kernel| kernel.range().is_some()), question.conjunct.columns.as_slice())
+        else {
+            return Settled::Open;
+        };
+        let known = &mut self.settled[question.index];
+        if let Some(known) = known.as_ref().filter(|known| known.generation == question.generation && rows.lie_in(&known.rows)) {
+            return known.settled;
+        }
+        let Ok(Some(bounds)) = morsel.bounds(*position, rows) else { return Settled::Open };
+        let settled = kernel.settled(&bounds);
+        // What is open of two pages may not be so of the second.
+        if settled != Settled::Open || bounds.min.len() == 1 {
+            *known = Some(SettledRows { rows: bounds.rows, generation: question.generation, settled });
+        }
+        settled
     }
 
     fn keep_by_row(&self, question: &Question<'_>, selection: &mut Selection, morsel: &dyn Morsel) -> Result<BooleanBuffer, Fault> {
@@ -415,6 +471,90 @@ fn rows_that_pass(passed: ColumnarValue, rows: usize) -> Result<BooleanBuffer> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::RefCell;
+
+    use arrow::array::{Int32Array, UInt64Array};
+    use arrow::datatypes::Field;
+    use datafusion::physical_expr::expressions::{binary, col, lit};
+    use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+
+    use crate::format::error;
+    use crate::format::scan::RowBounds;
+
+    /// The numbers of the rows, in pages of ten rows, of which the third one's bounds are not known, and the fourth has a null.
+    #[derive(Debug)]
+    struct Numbers {
+        schema: SchemaRef,
+        reads: RefCell<Vec<Range<usize>>>,
+    }
+
+    impl Morsel for Numbers {
+        fn rows(&self) -> u64 {
+            0
+        }
+
+        fn schema(&self) -> &SchemaRef {
+            &self.schema
+        }
+
+        fn next_rows(&mut self) -> Rows {
+            Rows::default()
+        }
+
+        fn split(&mut self, _rows: Rows) {}
+
+        fn read(&self, _columns: &[usize], rows: &Rows) -> error::Result<Vec<ArrayRef>> {
+            self.reads.borrow_mut().extend(rows.ranges().iter().cloned());
+            let numbers = rows.ranges().iter().cloned().flatten().map(|row| (row != 35).then(|| i32::try_from(row).unwrap()));
+            Ok(vec![Arc::new(numbers.collect::<Int32Array>())])
+        }
+
+        fn read_kept(&self, _column: usize, _rows: &Rows, _keep: &BooleanBuffer) -> error::Result<Option<ArrayRef>> {
+            Ok(None)
+        }
+
+        fn coded(&self, _column: usize, _rows: &Rows, _most: usize) -> error::Result<Option<Coded>> {
+            Ok(None)
+        }
+
+        fn bounds(&self, _column: usize, rows: &Rows) -> error::Result<Option<RowBounds>> {
+            let (first, last) = (rows.ranges()[0].start / 10, (rows.ranges()[rows.ranges().len() - 1].end - 1) / 10);
+            let bound = |row: usize| {
+                Arc::new((first..=last).map(|page| (page != 2).then(|| i32::try_from(page * 10 + row).unwrap())).collect::<Int32Array>())
+            };
+            let null_counts = (first..=last).map(|page| Some(u64::from(page == 3))).collect::<UInt64Array>();
+            Ok(Some(RowBounds { rows: first * 10..last * 10 + 10, min: bound(0), max: bound(9), null_counts }))
+        }
+    }
+
+    #[test]
+    fn what_the_bounds_of_pages_settle_is_not_read() {
+        let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("n", DataType::Int32, true)]));
+        let compare = |operator, value: i32| binary(col("n", &schema).unwrap(), operator, lit(value), &schema).unwrap();
+        let batches = [0..6, 6..14, 14..20, 20..26, 26..32, 32..40, 40..46, 46..50];
+        let check = |expr: Arc<dyn PhysicalExpr>, passing: Range<usize>, read: &[usize]| {
+            let morsel = Numbers { schema: Arc::clone(&schema), reads: RefCell::default() };
+            let kernel = Kernel::of(&expr, &schema).map(Arc::new);
+            let (columns, schema) = (vec![0], Arc::clone(&schema));
+            let conjunct = Conjunct { expr, kernel, schema, columns, is_optional: false, is_by_value: true, can_fail: false };
+            let metrics = FileMetrics::new(&ExecutionPlanMetricsSet::new(), 0, "");
+            let mut filter = MorselFilter::new(Arc::new(RowFilter::new(vec![conjunct], 0)), metrics);
+            for batch in &batches {
+                let passed = filter.select(&morsel, &Rows::new(vec![batch.clone()])).unwrap().passed();
+                let expected = batch.clone().map(|row| passing.contains(&row) && row != 35);
+                assert_eq!(passed, expected.collect::<Vec<_>>().into(), "{batch:?}");
+            }
+            assert_eq!(morsel.reads.into_inner(), read.iter().map(|batch| batches[*batch].clone()).collect::<Vec<_>>());
+        };
+        // Not known, and with a null: from row 20 to 39.
+        check(compare(Operator::GtEq, 0), 0..50, &[3, 4, 5]);
+        check(compare(Operator::Gt, 9), 10..50, &[1, 3, 4, 5]);
+        check(compare(Operator::Gt, 10), 11..50, &[1, 2, 3, 4, 5]);
+        check(compare(Operator::Gt, 100), 0..0, &[3, 4]);
+        check(binary(compare(Operator::GtEq, 5), Operator::And, compare(Operator::Lt, 50), &schema).unwrap(), 5..50, &[0, 1, 3, 4, 5]);
+        // Between two values that are not 7, there may be one that is.
+        check(binary(compare(Operator::NotEq, 70), Operator::And, compare(Operator::GtEq, 0), &schema).unwrap(), 0..50, &[0, 1, 2, 3, 4, 5, 6, 7]);
+    }
 
     #[test]
     fn a_null_does_not_pass() {

@@ -2,18 +2,34 @@
 
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{Array, ArrayRef};
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::Schema;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, IsNullExpr};
 use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 
 use super::between::Between;
 use super::like::Like;
+use crate::format::scan::RowBounds;
 
 /// What is asked of the values of a column; all has to be so.
 #[derive(Debug)]
 pub(super) struct Kernel {
     tests: Vec<Test>,
+    /// Null passes, too.
+    or_null: bool,
+}
+
+/// What the bounds of some values say of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Settled {
+    /// All pass.
+    All,
+    /// None does.
+    None,
+    /// Each has to be asked.
+    Open,
 }
 
 #[derive(Debug)]
@@ -25,11 +41,14 @@ enum Test {
 impl Kernel {
     /// What an expression asks of the only column of `schema`, if it is nothing but these.
     pub(super) fn of(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<Self> {
+        if let Some(valid) = beside_null(expr) {
+            return Self::of(valid, schema).map(|kernel| Self { or_null: true, ..kernel });
+        }
         let (mut tests, mut range) = (Vec::new(), None);
         for part in split_conjunction(expr) {
             if let Some(between) = Between::of(part, schema) {
                 match &mut range {
-                    _ if between.is_of_others() => tests.push(Test::Between(between)),
+                    _ if !between.is_range() => tests.push(Test::Between(between)),
                     Some(range) => between.narrow(range),
                     None => range = Some(between),
                 }
@@ -38,10 +57,30 @@ impl Kernel {
             }
         }
         tests.splice(..0, range.map(Test::Between));
-        Some(Self { tests })
+        Some(Self { tests, or_null: false })
     }
 
-    /// Which values of an array pass; `None` if it is not of the column's type. Null does not.
+    /// Where it asks whether values lie between two others, and nothing else: these.
+    pub(super) fn range(&self) -> Option<&Between> {
+        match self.tests.as_slice() {
+            [Test::Between(between)] if between.is_range() => Some(between),
+            _ => None,
+        }
+    }
+
+    /// What bounds of pages say of the values there, if it asks for a range.
+    pub(super) fn settled(&self, bounds: &RowBounds) -> Settled {
+        let Some(range) = self.range() else { return Settled::Open };
+        let has_no_nulls = bounds.null_counts.iter().all(|nulls| nulls == Some(0));
+        let lies_within = |bound| range.pass(bound).is_some_and(|passed| passed.count_set_bits() == passed.len());
+        if (has_no_nulls || self.or_null) && lies_within(&bounds.min) && lies_within(&bounds.max) {
+            return Settled::All;
+        }
+        let is_outside = (has_no_nulls || !self.or_null) && range.misses(&bounds.min, &bounds.max);
+        if is_outside { Settled::None } else { Settled::Open }
+    }
+
+    /// Which values of an array pass; `None` if it is not of the column's type.
     pub(super) fn pass(&self, array: &ArrayRef) -> Option<BooleanBuffer> {
         let mut passed: Option<BooleanBuffer> = None;
         for test in &self.tests {
@@ -51,7 +90,20 @@ impl Kernel {
             };
             passed = Some(passed.map_or(pass.clone(), |passed| &passed & &pass));
         }
-        passed
+        let nulls = array.nulls().filter(|nulls| self.or_null && nulls.null_count() > 0);
+        passed.map(|passed| nulls.map_or(passed.clone(), |nulls| &passed | &!nulls.inner()))
+    }
+}
+
+/// What is asked of the values that are not null, where those that are pass.
+fn beside_null(expr: &Arc<dyn PhysicalExpr>) -> Option<&Arc<dyn PhysicalExpr>> {
+    let either = expr.downcast_ref::<BinaryExpr>().filter(|binary| *binary.op() == Operator::Or)?;
+    let is_null =
+        |side: &Arc<dyn PhysicalExpr>| side.downcast_ref::<IsNullExpr>().is_some_and(|is_null| is_null.arg().downcast_ref::<Column>().is_some());
+    match (is_null(either.left()), is_null(either.right())) {
+        (true, false) => Some(either.right()),
+        (false, true) => Some(either.left()),
+        _ => None,
     }
 }
 
@@ -61,8 +113,7 @@ mod tests {
     use arrow::array::{Int32Array, StringViewArray};
     use arrow::datatypes::{DataType, Field};
     use datafusion::common::ScalarValue;
-    use datafusion::logical_expr::Operator;
-    use datafusion::physical_expr::expressions::{binary, col, like, lit};
+    use datafusion::physical_expr::expressions::{binary, col, is_null, like, lit};
 
     fn all(parts: Vec<Arc<dyn PhysicalExpr>>, schema: &Schema) -> Arc<dyn PhysicalExpr> {
         parts.into_iter().reduce(|all, part| binary(all, Operator::And, part, schema).unwrap()).unwrap()
@@ -98,5 +149,48 @@ mod tests {
         let values: ArrayRef =
             Arc::new(StringViewArray::from(vec![Some("http://google/a"), Some("http://www.google.com/a"), None, Some("http://b/c/d/e/f")]));
         assert_eq!(kernel.pass(&values).unwrap().set_indices().collect::<Vec<_>>(), [0]);
+    }
+
+    #[test]
+    fn bounds_settle_what_is_asked_of_ranges() {
+        let schema = Schema::new(vec![Field::new("c", DataType::Int32, true)]);
+        let c = || col("c", &schema).unwrap();
+        let compare = |operator, value: i32| binary(c(), operator, lit(value), &schema).unwrap();
+        let between = all(vec![compare(Operator::GtEq, 5), compare(Operator::Lt, 10)], &schema);
+        let or_null = binary(is_null(c()).unwrap(), Operator::Or, Arc::clone(&between), &schema).unwrap();
+        let kernels = [between, or_null, compare(Operator::NotEq, 7)].map(|expr| Kernel::of(&expr, &schema).unwrap());
+        let settled = |min: &[Option<i32>], max: &[Option<i32>], nulls: &[Option<u64>]| {
+            let bounds = |values: &[Option<i32>]| Arc::new(Int32Array::from(values.to_vec())) as ArrayRef;
+            let bounds = RowBounds { rows: 0..1, min: bounds(min), max: bounds(max), null_counts: nulls.to_vec().into() };
+            kernels.each_ref().map(|kernel| kernel.settled(&bounds))
+        };
+        let (some, none) = (Some(1), Some(0));
+        assert_eq!(settled(&[Some(5)], &[Some(9)], &[none]), [Settled::All, Settled::All, Settled::Open]);
+        assert_eq!(settled(&[Some(5)], &[Some(9)], &[some]), [Settled::Open, Settled::All, Settled::Open]);
+        assert_eq!(settled(&[Some(5)], &[Some(10)], &[none]), [Settled::Open; 3]);
+        assert_eq!(settled(&[Some(5), Some(8)], &[Some(9), Some(12)], &[none, none]), [Settled::Open; 3]);
+        assert_eq!(settled(&[Some(10), Some(-2)], &[Some(10), Some(4)], &[none, none]), [Settled::None, Settled::None, Settled::Open]);
+        assert_eq!(settled(&[Some(10)], &[Some(10)], &[some]), [Settled::None, Settled::Open, Settled::Open]);
+        // Not known, or of nulls alone.
+        assert_eq!(settled(&[Some(10)], &[Some(10)], &[None]), [Settled::None, Settled::Open, Settled::Open]);
+        assert_eq!(settled(&[None, Some(5)], &[Some(9), Some(9)], &[none, none]), [Settled::Open; 3]);
+        assert_eq!(settled(&[Some(0), Some(20)], &[Some(9), None], &[none, none]), [Settled::Open; 3]);
+        assert_eq!(settled(&[None], &[None], &[some]), [Settled::Open; 3]);
+    }
+
+    #[test]
+    fn null_passes_where_it_is_said_to() {
+        let schema = Schema::new(vec![Field::new("c", DataType::Int32, true)]);
+        let c = || col("c", &schema).unwrap();
+        let greater = binary(c(), Operator::Gt, lit(5), &schema).unwrap();
+        for expr in [
+            binary(is_null(c()).unwrap(), Operator::Or, Arc::clone(&greater), &schema),
+            binary(greater, Operator::Or, is_null(c()).unwrap(), &schema),
+        ] {
+            let kernel = Kernel::of(&expr.unwrap(), &schema).unwrap();
+            let values: ArrayRef = Arc::new(Int32Array::from(vec![Some(4), None, Some(6), None]));
+            assert_eq!(kernel.pass(&values).unwrap().set_indices().collect::<Vec<_>>(), [1, 2, 3]);
+            assert_eq!(kernel.pass(&values.slice(1, 2)).unwrap().set_indices().collect::<Vec<_>>(), [0, 1]);
+        }
     }
 }

@@ -85,6 +85,11 @@ impl Selection {
         Self { rows: rows.clone(), count: rows.len(), mask: None, sparse: None, held: vec![None; columns] }
     }
 
+    /// None of the rows that were taken of a scan of so many columns.
+    pub(super) fn none(rows: &Rows, columns: usize) -> Self {
+        Self { count: 0, ..Self::all(rows, columns) }
+    }
+
     /// Which rows of [`Self::batch`] have passed; all without it.
     pub(super) fn mask(&self) -> Option<BooleanArray> {
         self.mask.clone().map(BooleanArray::from)

@@ -19,12 +19,21 @@ pub(super) enum Verdict {
     /// Rows come in that order as it is.
     Sorted,
     /// Files and stripes can be read in about that order, which lets a `LIMIT` above find its rows early.
-    Reorder(LexOrdering),
+    Reorder(Reorder),
     /// Nothing.
     Leave,
 }
 
-/// Judges as DataFusion's Parquet source does, but for reading rows backwards, which Fermion does not do.
+/// In which order stripes and their rows are read that a `LIMIT` above finds its rows in early.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Reorder {
+    /// Files and stripes, as far as statistics say.
+    pub(super) order: LexOrdering,
+    /// The last rows of a stripe come first: they are in the opposite order, or, where nobody has said in which they are, more likely in that one.
+    pub(super) backwards: bool,
+}
+
+/// Judges as DataFusion's Parquet source does.
 pub(super) fn judge(order: &[PhysicalSortExpr], properties: &EquivalenceProperties, file_schema: &Schema) -> Result<Verdict> {
     let Some(wanted) = LexOrdering::new(order.iter().cloned()) else {
         return Ok(Verdict::Leave);
@@ -40,7 +49,13 @@ pub(super) fn judge(order: &[PhysicalSortExpr], properties: &EquivalenceProperti
     }
     let first = wanted.first().expr.downcast_ref::<Column>();
     let is_stored = first.is_some_and(|column| file_schema.fields().find(column.name()).is_some());
-    Ok(if is_stored { Verdict::Reorder(wanted) } else { Verdict::Leave })
+    if !is_stored {
+        return Ok(Verdict::Leave);
+    }
+    let first = wanted.first();
+    let known = properties.oeq_class().iter().map(LexOrdering::first).find(|known| known.expr.eq(&first.expr));
+    let backwards = known.map_or(first.options.descending, |known| known.options.descending != first.options.descending);
+    Ok(Verdict::Reorder(Reorder { order: wanted, backwards }))
 }
 
 /// Orders files by the least values of the leading columns of `order`; files without statistics come last.
@@ -60,15 +75,21 @@ pub(super) struct StripeOrder {
     /// The column of the file that rows are wanted in the order of.
     column: FieldPath,
     descending: bool,
+    backwards: bool,
 }
 
 impl StripeOrder {
     /// By the leading column of `order`, if it is among those columns of the file that zones are known of.
-    pub(super) fn of<'a>(order: &LexOrdering, mut known: impl Iterator<Item = (&'a FieldPath, &'a str)>) -> Option<Self> {
-        let first = order.first();
+    pub(super) fn of<'a>(reorder: &Reorder, mut known: impl Iterator<Item = (&'a FieldPath, &'a str)>) -> Option<Self> {
+        let first = reorder.order.first();
         let wanted = first.expr.downcast_ref::<Column>()?.name();
         let (column, _) = known.find(|(_, name)| *name == wanted)?;
-        Some(Self { column: column.clone(), descending: first.options.descending })
+        Some(Self { column: column.clone(), descending: first.options.descending, backwards: reorder.backwards })
+    }
+
+    /// Whether the last rows of a stripe come first.
+    pub(super) fn is_backwards(&self) -> bool {
+        self.backwards
     }
 
     /// The stripes to read, those with the first values first; `None` if nothing is known of their values.
@@ -123,7 +144,13 @@ mod tests {
         assert_eq!(judge(&[by("a", 0, false)]), Verdict::Sorted);
         assert_eq!(judge(&[by("a", 0, false), by("b", 1, false)]), Verdict::Leave);
         let descending = [by("a", 0, true)];
-        assert_eq!(judge(&descending), Verdict::Reorder(LexOrdering::new(descending.clone()).unwrap()));
+        let reorder =
+            |order: &[PhysicalSortExpr], backwards| Verdict::Reorder(Reorder { order: LexOrdering::new(order.to_vec()).unwrap(), backwards });
+        assert_eq!(judge(&descending), reorder(&descending, true));
+        assert_eq!(
+            [judge(&[by("b", 1, true)]), judge(&[by("b", 1, false)])],
+            [reorder(&[by("b", 1, true)], true), reorder(&[by("b", 1, false)], false)]
+        );
         assert_eq!(judge(&[by("not stored", 2, false)]), Verdict::Leave);
         assert_eq!(judge(&[]), Verdict::Leave);
     }
@@ -143,7 +170,8 @@ mod tests {
         let visit = |name, descending, keep: [bool; 4]| {
             let paths = [7.into(), 1.into()];
             let known = paths.iter().zip(["a", "b"]);
-            let order = StripeOrder::of(&LexOrdering::new([by(name, 0, descending)]).unwrap(), known)?;
+            let order = LexOrdering::new([by(name, 0, descending)]).unwrap();
+            let order = StripeOrder::of(&Reorder { order, backwards: descending }, known)?;
             order.visit(&zones, &BooleanArray::from(keep.to_vec()))
         };
         assert_eq!(visit("b", false, [true; 4]), Some(vec![2, 3, 0, 1]));

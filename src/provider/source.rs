@@ -16,7 +16,7 @@ use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::functions::core::file_row_index::FileRowIndexFunc;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::ProjectionExprs;
-use datafusion::physical_expr::{DynamicFilterTracking, EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr, conjunction};
+use datafusion::physical_expr::{DynamicFilterTracking, EquivalenceProperties, PhysicalExpr, PhysicalSortExpr, conjunction};
 use datafusion::physical_expr_adapter::rewrite::{expr_references_scalar_udf, rewrite_file_row_index_projection};
 use datafusion::physical_expr_common::physical_expr::fmt_sql;
 use datafusion::physical_plan::apply_expression_roots;
@@ -35,6 +35,7 @@ use super::narrow::path;
 use super::offsets::OffsetsOf;
 use super::prune::pruning_predicate;
 use super::schema::Positions;
+use super::sort::Reorder;
 use super::{pushdown, sort};
 
 /// The hidden column that `file_row_index()` becomes.
@@ -53,7 +54,7 @@ pub struct FormatSource {
     caches: Option<Arc<CacheManager>>,
     held: Held,
     /// Files and stripes are read in the order of this, as far as statistics say.
-    sort_order: Option<LexOrdering>,
+    sort_order: Option<Reorder>,
     metrics: ExecutionPlanMetricsSet,
 }
 
@@ -115,8 +116,11 @@ impl FormatSource {
         if let Some(predicate) = &self.predicate {
             write!(f, ", predicate={predicate}")?;
         }
-        if let Some(order) = &self.sort_order {
+        if let Some(Reorder { order, backwards }) = &self.sort_order {
             write!(f, ", sort_order_for_reorder=[{order}]")?;
+            if *backwards {
+                write!(f, ", backwards=true")?;
+            }
         }
         let Some(predicate) = &self.predicate else {
             return Ok(());
@@ -243,7 +247,7 @@ impl FileSource for FormatSource {
 
     fn reorder_files(&self, files: Vec<PartitionedFile>) -> Vec<PartitionedFile> {
         match &self.sort_order {
-            Some(order) => sort::reorder(files, order, self.table.table_schema()),
+            Some(Reorder { order, .. }) => sort::reorder(files, order, self.table.table_schema()),
             None => files,
         }
     }

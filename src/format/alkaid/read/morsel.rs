@@ -1,15 +1,12 @@
 //! Fetched rows of a batch, given out batch by batch.
 
-use std::collections::VecDeque;
-use std::ops::Range;
-
 use arrow::array::ArrayRef;
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::SchemaRef;
 
 use super::column::LoadedColumn;
 use crate::format::error::{Error, Result};
-use crate::format::rows::Rows;
+use crate::format::rows::{Rest, Rows};
 use crate::format::scan::{Coded, Morsel};
 
 #[derive(Debug)]
@@ -18,7 +15,7 @@ pub(super) struct BatchMorsel {
     /// `None` is not loaded yet.
     pub(super) columns: Vec<Option<LoadedColumn>>,
     /// Rows that are still to be given out.
-    pub(super) ranges: VecDeque<Range<usize>>,
+    pub(super) rest: Rest,
     pub(super) batch_rows: usize,
 }
 
@@ -31,7 +28,7 @@ impl BatchMorsel {
 
 impl Morsel for BatchMorsel {
     fn rows(&self) -> u64 {
-        self.ranges.iter().map(|range| range.len() as u64).sum()
+        self.rest.count()
     }
 
     fn schema(&self) -> &SchemaRef {
@@ -39,12 +36,12 @@ impl Morsel for BatchMorsel {
     }
 
     fn next_rows(&mut self) -> Rows {
-        Rows::take(&mut self.ranges, self.batch_rows)
+        self.rest.take(self.batch_rows)
     }
 
     fn split(&mut self, rows: Rows) {
         self.batch_rows = (rows.len() / 2).max(1);
-        rows.into_ranges().into_iter().rev().for_each(|range| self.ranges.push_front(range));
+        self.rest.give_back(rows);
     }
 
     fn read(&self, columns: &[usize], rows: &Rows) -> Result<Vec<ArrayRef>> {

@@ -18,7 +18,7 @@ use super::summary::batch_zones;
 use crate::format::error::{Error, Result};
 use crate::format::patience::Patience;
 use crate::format::requests::Fetched;
-use crate::format::rows::Rows;
+use crate::format::rows::{Rest, Rows};
 use crate::format::scan::{Answer, Load, Loading, Scan, ScanRequest, Step};
 
 /// A scan of a file or stream. Its steps are: [`Step::Prune`] the record batches, if there is something to prune by; [`Step::Fetch`] their metadata, if
@@ -153,7 +153,7 @@ impl AlkaidScan {
             let rows = self.meta.spans().get(batch).map_or(0, |span| span.rows);
             let rows = usize::try_from(rows).map_err(|_| Error::unsupported("a batch has too many rows"))?;
             self.state = State::NextBatch;
-            return Ok(Step::Decode(Box::new(self.morsel(Vec::new(), [0..rows].into()))));
+            return Ok(Step::Decode(Box::new(self.morsel(Vec::new(), Rest::new([0..rows], false)))));
         }
         let plan = self.plan(batch, |_| true)?;
         self.forget_dictionaries(&plan);
@@ -197,7 +197,7 @@ impl AlkaidScan {
         let fetched = Fetched::new(std::mem::take(&mut plan.requests), bytes)?;
         self.load_dictionaries(&plan, &fetched)?;
         let columns = self.columns(&plan, &fetched)?;
-        let morsel = self.morsel(columns, [0..plan.rows].into());
+        let morsel = self.morsel(columns, Rest::new([0..plan.rows], false));
         self.state = State::SelectRows { batch: plan.batch, rows: plan.rows, fetched };
         Ok(Step::Select(Box::new(morsel)))
     }
@@ -237,7 +237,7 @@ impl AlkaidScan {
             self.fetched_ahead = fetched;
         }
         self.state = State::NextBatch;
-        Ok(Step::Decode(Box::new(self.morsel(columns, ranges.into()))))
+        Ok(Step::Decode(Box::new(self.morsel(columns, Rest::new(ranges, self.request.backwards)))))
     }
 
     /// Keeps those that a batch uses.
@@ -286,8 +286,8 @@ impl AlkaidScan {
         })
     }
 
-    fn morsel(&self, columns: Vec<Option<LoadedColumn>>, ranges: VecDeque<Range<usize>>) -> BatchMorsel {
-        BatchMorsel { schema: Arc::clone(&self.request.schema), columns, ranges, batch_rows: self.request.batch_rows }
+    fn morsel(&self, columns: Vec<Option<LoadedColumn>>, rest: Rest) -> BatchMorsel {
+        BatchMorsel { schema: Arc::clone(&self.request.schema), columns, rest, batch_rows: self.request.batch_rows }
     }
 }
 

@@ -17,9 +17,10 @@ use crate::format::array::{
 use crate::format::codec::{Decoded, Output, PType};
 use crate::format::codes::Codes;
 use crate::format::error::{Error, Result};
+use crate::format::fermion::stats::{Which, bound_array, prunable_type};
 use crate::format::requests::Fetched;
 use crate::format::rows::BLOCK;
-use crate::format::scan::{Coded, CodedPart, Section};
+use crate::format::scan::{Coded, CodedPart, RowBounds, Section};
 
 /// What it costs to evaluate something about the values of a page, whatever they are, in values.
 const PART_VALUES: usize = 64;
@@ -79,11 +80,11 @@ impl LoadedColumn {
         leaf_ptype(&self.out_type).filter(|_| is_leaf)
     }
 
-    /// Forgets what has been decompressed of pages that no row needs any more: those behind the rows that were read are the ones to come.
-    pub(super) fn release(&mut self) {
+    /// Forgets what has been decompressed of pages that no row needs any more: those behind the rows that were read are the ones to come, or backwards those before.
+    pub(super) fn release(&mut self, backwards: bool) {
         for stream in self.streams.iter_mut().flatten() {
             if let LoadedStream::Pages(pages) = stream {
-                pages.release();
+                pages.release(backwards);
             }
         }
     }
@@ -92,7 +93,7 @@ impl LoadedColumn {
     pub(super) fn retain(&mut self) {
         for stream in self.streams.iter_mut().flatten() {
             if let LoadedStream::Pages(pages) = stream {
-                pages.read_to.set(0);
+                pages.retain();
             }
         }
     }
@@ -134,6 +135,19 @@ impl LoadedColumn {
             parts.push(CodedPart { page: id, values, codes });
         }
         Ok(Some(Coded { parts, nulls: self.validity(LEAF_VALIDITY, ranges)? }))
+    }
+
+    /// What the metadata says of the values in the pages of these ranges, if there is one for each row.
+    pub(super) fn bounds(&self, ranges: &Ranges) -> Result<Option<RowBounds>> {
+        if self.leaf().is_none() || self.file_type != self.out_type || prunable_type(&self.file_type).is_none() {
+            return Ok(None);
+        }
+        let LoadedStream::Pages(pages) = self.stream(LEAF_DATA)? else { return Ok(None) };
+        let pages = pages.spanned(ranges);
+        let Some((first, last)) = pages.first().zip(pages.last()) else { return Ok(None) };
+        let bound = |which| bound_array(&self.file_type, pages.iter().map(|page| (page.stats, None)), which);
+        let null_counts = pages.iter().map(|page| page.stats.nulls().map(u64::from)).collect();
+        Ok(Some(RowBounds { rows: first.first..last.end(), min: bound(Which::Min)?, max: bound(Which::Max)?, null_counts }))
     }
 
     fn stream(&self, stream: usize) -> Result<&LoadedStream> {
@@ -227,6 +241,7 @@ mod tests {
     use crate::format::ErrorKind;
     use crate::format::codec::{EncodeOptions, Values, encode};
     use crate::format::fermion::page::write_page;
+    use crate::format::fermion::stats::ZoneStats;
     use arrow::array::AsArray;
     use arrow::buffer::Buffer;
     use arrow::datatypes::{Field, Int64Type, UnionFields, UnionMode};
@@ -238,7 +253,7 @@ mod tests {
     fn page(first: usize, ptype: PType, bytes: Buffer) -> LoadedPage {
         let rows = u32::try_from(ROWS).unwrap();
         let encoded = encode(&Values::Fixed { ptype, bytes }, None, &EncodeOptions::default()).unwrap();
-        LoadedPage { first, rows, offset: 8, bytes: write_page(&encoded, rows, true).into(), page: OnceCell::new() }
+        LoadedPage { first, rows, offset: 8, stats: ZoneStats::UNKNOWN, bytes: write_page(&encoded, rows, true).into(), page: OnceCell::new() }
     }
 
     fn column(data_type: DataType, streams: Vec<LoadedStream>) -> LoadedColumn {
@@ -260,7 +275,7 @@ mod tests {
     fn pages_are_closed_behind_the_rows_that_are_read() {
         let mut column = column(DataType::Int64, vec![LoadedStream::Default, LoadedStream::Pages(LoadedPages::new(None, numbers()))]);
         let mut batch = |ranges: &Ranges, again: bool, expected: &[usize]| {
-            column.release();
+            column.release(false);
             for _ in 0..2 {
                 let read = column.read(ranges).unwrap();
                 let wanted: Vec<i64> = ranges.iter().flat_map(Clone::clone).map(|row| i64::try_from(row).unwrap()).collect();
@@ -277,8 +292,24 @@ mod tests {
         batch(&[1500..2500], false, &[1, 2, 3]);
         batch(&[2500..3500], false, &[2, 3]);
         batch(&[3500..3600, 5000..5100, 9999..10_000], false, &[3, 5, 9]);
-        column.release();
+        column.release(false);
         assert_eq!(open_pages(&column, 1), [0; 0]);
+    }
+
+    #[test]
+    fn backwards_pages_are_closed_behind_the_last_row() {
+        let mut column = column(DataType::Int64, vec![LoadedStream::Default, LoadedStream::Pages(LoadedPages::new(None, numbers()))]);
+        let mut batch = |ranges: &Ranges, expected: &[usize]| {
+            column.release(true);
+            column.read(ranges).unwrap();
+            assert_eq!(open_pages(&column, 1), expected);
+        };
+        batch(&[8500..10_000], &[8, 9]);
+        batch(&[7000..8500], &[7, 8]);
+        batch(&[6500..7000], &[6]);
+        batch(&[10..20, 3000..3100, 6400..6500], &[0, 3, 6]);
+        column.release(true);
+        assert_eq!(open_pages(&column, 1), [0]);
     }
 
     #[test]
@@ -290,7 +321,7 @@ mod tests {
         let data_type = DataType::Union(fields.into_iter().collect::<UnionFields>(), UnionMode::Dense);
         let mut column = column(data_type, vec![pages(), LoadedStream::Default, LoadedStream::Pages(LoadedPages::new(None, numbers()))]);
         for start in [0, 2000, 2000, 6000] {
-            column.release();
+            column.release(false);
             let read = column.read(&[start..start + 2000]).unwrap();
             let child = read.as_union().child(1).as_primitive::<Int64Type>();
             assert_eq!((child.len(), child.value(0)), (500, i64::try_from(start / 4).unwrap()));

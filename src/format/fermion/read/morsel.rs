@@ -1,8 +1,5 @@
 //! Loaded rows of a stripe, decoded batch by batch.
 
-use std::collections::VecDeque;
-use std::ops::Range;
-
 use arrow::array::ArrayRef;
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
@@ -13,8 +10,8 @@ use super::plan::ColumnPlan;
 use crate::format::array::Ranges;
 use crate::format::error::{Error, Result};
 use crate::format::requests::Fetched;
-use crate::format::rows::Rows;
-use crate::format::scan::{Coded, Morsel};
+use crate::format::rows::{Rest, Rows};
+use crate::format::scan::{Coded, Morsel, RowBounds};
 
 /// A column of which what is to be read has been loaded.
 #[derive(Debug)]
@@ -35,9 +32,9 @@ impl Loaded {
         }
     }
 
-    fn release(&mut self) {
+    fn release(&mut self, backwards: bool) {
         if let Self::Column(column) = self {
-            column.release();
+            column.release(backwards);
         }
     }
 
@@ -61,6 +58,13 @@ impl Loaded {
         }
     }
 
+    fn bounds(&self, ranges: &Ranges) -> Result<Option<RowBounds>> {
+        match self {
+            Self::Column(column) => column.bounds(ranges),
+            Self::Batches(_) => Ok(None),
+        }
+    }
+
     fn coded(&self, ranges: &Ranges, most: usize) -> Result<Option<Coded>> {
         match self {
             Self::Column(column) => column.coded(ranges, most),
@@ -75,13 +79,13 @@ pub(super) struct StripeMorsel {
     /// `None` is not loaded yet.
     columns: Vec<Option<Loaded>>,
     /// Rows of the stripe that are still to be decoded.
-    ranges: VecDeque<Range<usize>>,
+    rest: Rest,
     batch_rows: usize,
 }
 
 impl StripeMorsel {
-    pub(super) fn new(schema: SchemaRef, columns: Vec<Option<Loaded>>, ranges: &Ranges, batch_rows: usize) -> Self {
-        Self { schema, columns, ranges: ranges.to_vec().into(), batch_rows }
+    pub(super) fn new(schema: SchemaRef, columns: Vec<Option<Loaded>>, rest: Rest, batch_rows: usize) -> Self {
+        Self { schema, columns, rest, batch_rows }
     }
 
     fn column(&self, position: usize) -> Result<&Loaded> {
@@ -92,7 +96,7 @@ impl StripeMorsel {
 
 impl Morsel for StripeMorsel {
     fn rows(&self) -> u64 {
-        self.ranges.iter().map(|range| range.len() as u64).sum()
+        self.rest.count()
     }
 
     fn schema(&self) -> &SchemaRef {
@@ -100,14 +104,15 @@ impl Morsel for StripeMorsel {
     }
 
     fn next_rows(&mut self) -> Rows {
-        self.columns.iter_mut().flatten().for_each(Loaded::release);
-        Rows::take(&mut self.ranges, self.batch_rows)
+        let backwards = self.rest.is_backwards();
+        self.columns.iter_mut().flatten().for_each(|column| column.release(backwards));
+        self.rest.take(self.batch_rows)
     }
 
     fn split(&mut self, rows: Rows) {
         self.batch_rows = (rows.len() / 2).max(1);
         self.columns.iter_mut().flatten().for_each(Loaded::retain);
-        rows.into_ranges().into_iter().rev().for_each(|range| self.ranges.push_front(range));
+        self.rest.give_back(rows);
     }
 
     fn read(&self, columns: &[usize], rows: &Rows) -> Result<Vec<ArrayRef>> {
@@ -120,5 +125,9 @@ impl Morsel for StripeMorsel {
 
     fn coded(&self, column: usize, rows: &Rows, most: usize) -> Result<Option<Coded>> {
         self.column(column)?.coded(rows.ranges(), most)
+    }
+
+    fn bounds(&self, column: usize, rows: &Rows) -> Result<Option<RowBounds>> {
+        self.column(column)?.bounds(rows.ranges())
     }
 }

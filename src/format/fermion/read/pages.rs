@@ -11,6 +11,7 @@ use crate::format::array::{Ranges, TypeCounts, slots};
 use crate::format::codec::{Decoded, Output, PType};
 use crate::format::error::{Error, Result};
 use crate::format::fermion::page::{Page, PageExpect, PageHeader};
+use crate::format::fermion::stats::ZoneStats;
 use crate::format::requests::Fetched;
 
 /// Rows from which on those that are read are taken for a part of many.
@@ -30,10 +31,10 @@ pub(super) enum LoadedStream {
 pub(super) struct LoadedPages {
     pub(super) dictionary: Option<LoadedDictionary>,
     pub(super) pages: Vec<LoadedPage>,
-    /// The first page that may be open.
-    open_from: Cell<usize>,
-    /// The slot behind the last one that has been read of the rows that were taken last.
-    pub(super) read_to: Cell<usize>,
+    /// The pages that may be open: from one, and before another.
+    open: Cell<(usize, usize)>,
+    /// The slots that have been read of the rows that were taken last: from one, and before another.
+    read: Cell<Option<(usize, usize)>>,
     /// Of type ids: how many there are of each before the first slot that was read last.
     pub(super) counted: RefCell<Option<Box<(usize, TypeCounts)>>>,
 }
@@ -47,6 +48,8 @@ pub(super) struct LoadedPage {
     pub(super) rows: u32,
     /// Where the page is in the file, for errors.
     pub(super) offset: u64,
+    /// What the metadata says of its values.
+    pub(super) stats: ZoneStats,
     pub(super) bytes: Bytes,
     pub(super) page: OnceCell<Page>,
 }
@@ -61,7 +64,7 @@ pub(super) struct Expect {
 
 impl LoadedPages {
     pub(super) fn new(dictionary: Option<LoadedDictionary>, pages: Vec<LoadedPage>) -> Self {
-        Self { dictionary, open_from: Cell::new(pages.len()), pages, ..Self::default() }
+        Self { dictionary, pages, ..Self::default() }
     }
 
     /// Opens a page, if it is not open.
@@ -86,11 +89,18 @@ impl LoadedPages {
         self.pages.partition_point(|page| page.end() <= slot)
     }
 
+    /// The pages from the one of the first slot of these ranges to the one of the last.
+    pub(super) fn spanned(&self, ranges: &Ranges) -> &[LoadedPage] {
+        let Some((first, last)) = ranges.first().zip(ranges.last()) else { return &[] };
+        self.pages.get(self.index_of(first.start)..self.first_from(last.end)).unwrap_or_default()
+    }
+
     /// The pages with slots of these ranges, and which of each page's slots those are.
     pub(super) fn pieces<'a>(&'a self, ranges: &'a Ranges) -> impl Iterator<Item = Result<(&'a LoadedPage, Range<usize>)>> {
         if let (Some(first), Some(last)) = (ranges.first(), ranges.last()) {
-            self.open_from.set(self.open_from.get().min(self.index_of(first.start)));
-            self.read_to.set(self.read_to.get().max(last.end));
+            self.read.set(Some(joined(self.read.get(), (first.start, last.end))));
+            let (open, now) = (self.open.get(), (self.index_of(first.start), self.first_from(last.end)));
+            self.open.set(joined((open.0 < open.1).then_some(open), now));
         }
         ranges.iter().flat_map(move |range| {
             let mut index = self.index_of(range.start);
@@ -130,19 +140,43 @@ impl LoadedPages {
         Ok(out.finish())
     }
 
-    /// Closes the pages that end before the first slot that can still be read. One that is needed after all is opened again.
-    pub(super) fn release(&mut self) {
-        let end = self.index_of(self.read_to.take());
-        for page in self.pages.get_mut(self.open_from.get()..end).unwrap_or_default() {
+    /// Closes the pages that end before the first slot that can still be read, or backwards, that begin behind the last one. One that is needed after all is
+    /// opened again.
+    pub(super) fn release(&mut self, backwards: bool) {
+        let Some((start, end)) = self.read.take() else { return };
+        let open = self.open.get();
+        let (done, left) = if backwards {
+            let from = self.first_from(start).clamp(open.0, open.1);
+            (from..open.1, (open.0, from))
+        } else {
+            let to = self.index_of(end).clamp(open.0, open.1);
+            (open.0..to, (to, open.1))
+        };
+        for page in self.pages.get_mut(done).unwrap_or_default() {
             page.page.take();
         }
-        self.open_from.set(self.open_from.get().max(end));
+        self.open.set(left);
+    }
+
+    /// Closes nothing: the rows that were taken last are to be taken again.
+    pub(super) fn retain(&self) {
+        self.read.set(None);
+    }
+
+    /// The first page that begins at a slot or behind it.
+    fn first_from(&self, slot: usize) -> usize {
+        self.pages.partition_point(|page| page.first < slot)
     }
 }
 
 fn missing_rows(range: &Range<usize>, pages: &[LoadedPage]) -> Error {
     let last = pages.last().map_or(0, LoadedPage::end);
     Error::invalid_file(format!("slots {range:?} are needed, but the pages at hand end at {last}"))
+}
+
+/// From the lesser start to the greater end.
+fn joined(known: Option<(usize, usize)>, now: (usize, usize)) -> (usize, usize) {
+    known.map_or(now, |known| (known.0.min(now.0), known.1.max(now.1)))
 }
 
 impl LoadedPage {
@@ -173,7 +207,7 @@ pub(super) fn load_stream(plan: StreamPlan, fetched: &Fetched) -> Result<LoadedS
                     Some(rows) => rows,
                     None => row_count(&PageHeader::read(&bytes)?)?,
                 };
-                Ok(LoadedPage { first: plan.first, rows, offset: plan.range.start, bytes, page: OnceCell::new() })
+                Ok(LoadedPage { first: plan.first, rows, offset: plan.range.start, stats: plan.stats, bytes, page: OnceCell::new() })
             };
             let dictionary = LoadedDictionary::load(&dictionary, fetched)?;
             Ok(LoadedStream::Pages(LoadedPages::new(dictionary, pages.into_iter().map(load).collect::<Result<_>>()?)))
@@ -194,7 +228,14 @@ pub(super) fn walk_pages(chunk: Bytes, offset: u64) -> Result<Vec<LoadedPage>> {
         let (length, rows) = (header.length(), row_count(&header)?);
         let end = at.checked_add(length).filter(|end| length >= PageHeader::LENGTH && length.is_multiple_of(8) && *end <= chunk.len());
         let end = end.ok_or_else(|| Error::invalid_file(format!("a page of {length} bytes does not fit its chunk")).at(offset + at as u64))?;
-        pages.push(LoadedPage { first, rows, offset: offset + at as u64, bytes: chunk.slice(at..end), page: OnceCell::new() });
+        pages.push(LoadedPage {
+            first,
+            rows,
+            offset: offset + at as u64,
+            stats: ZoneStats::UNKNOWN,
+            bytes: chunk.slice(at..end),
+            page: OnceCell::new(),
+        });
         first = first.saturating_add(rows as usize);
         at = end;
     }

@@ -10,6 +10,7 @@ use crate::format::array::{Ranges, wanted_streams};
 use crate::format::error::{Error, Result};
 use crate::format::fermion::batches::BatchColumn;
 use crate::format::fermion::cmb::{Chunk, Cmb, Pages};
+use crate::format::fermion::stats::ZoneStats;
 use crate::format::requests::{Fetched, requests};
 use crate::format::scan::{Fetch, ScanRequest, Section};
 
@@ -92,6 +93,8 @@ pub(super) struct PagePlan {
     pub(super) first: usize,
     /// Its slots, where the metadata says.
     pub(super) rows: Option<u32>,
+    /// What is known of its values.
+    pub(super) stats: ZoneStats,
 }
 
 impl StripePlan {
@@ -198,7 +201,7 @@ fn wanted_pages(pages: &Pages, mut offset: u64, slots_per_row: Option<usize>, ro
     for page in &pages.pages {
         let range = offset..offset + u64::from(page.size);
         offset = range.end;
-        let plan = PagePlan { range, first, rows: page.rows };
+        let plan = PagePlan { range, first, rows: page.rows, stats: page.stats };
         let slots = first..first.saturating_add(page.rows.map_or(usize::MAX, |rows| rows as usize));
         first = slots.end;
         if slots_per_row.is_none_or(|scale| overlaps(rows, scale, &slots)) {
@@ -237,7 +240,6 @@ impl StreamPlan {
 mod tests {
     use super::*;
     use crate::format::fermion::cmb::ChunkPage;
-    use crate::format::fermion::stats::ZoneStats;
 
     #[test]
     fn only_pages_with_wanted_rows_are_read() {

@@ -20,7 +20,7 @@ use crate::format::array::Ranges;
 use crate::format::error::{Error, Result};
 use crate::format::patience::Patience;
 use crate::format::requests::Fetched;
-use crate::format::rows::Rows;
+use crate::format::rows::{Rest, Rows};
 use crate::format::scan::{Answer, Load, Loading, Lookups, Scan, ScanRequest, Step};
 
 /// A scan of a Fermion file. Its steps are: [`Step::Fetch`] the metadata of the columns that is not loaded, [`Step::Prune`] the stripes, and for
@@ -270,7 +270,7 @@ impl FermionScan {
             return self.next_stripe();
         };
         let Some(selecting) = planned.selecting.take() else { return Err(Error::invalid_argument("there is nothing to select by")) };
-        let morsel = self.morsel(selecting, &planned.ranges, &planned.fetched)?;
+        let morsel = self.morsel(selecting, &planned.ranges, &planned.fetched, false)?;
         self.state = State::SelectRows(planned);
         Ok(Step::Select(Box::new(morsel)))
     }
@@ -304,17 +304,17 @@ impl FermionScan {
     }
 
     fn decode(&mut self, planned: Planned) -> Result<Step> {
-        let morsel = self.morsel(planned.plan, &planned.ranges, &planned.fetched)?;
+        let morsel = self.morsel(planned.plan, &planned.ranges, &planned.fetched, self.request.backwards)?;
         self.state = State::NextStripe;
         Ok(Step::Decode(Box::new(morsel)))
     }
 
-    fn morsel(&self, plan: StripePlan, ranges: &Ranges, fetched: &Fetched) -> Result<StripeMorsel> {
+    fn morsel(&self, plan: StripePlan, ranges: &Ranges, fetched: &Fetched, backwards: bool) -> Result<StripeMorsel> {
         let mut columns = Vec::with_capacity(self.fields.len());
         for ((plan, field), out) in plan.columns.into_iter().zip(&self.fields).zip(self.request.schema.fields()) {
             columns.push(Loaded::new(field, out.data_type(), plan, fetched, self.meta.has_checksums())?);
         }
-        Ok(StripeMorsel::new(Arc::clone(&self.request.schema), columns, ranges, self.request.batch_rows))
+        Ok(StripeMorsel::new(Arc::clone(&self.request.schema), columns, Rest::new(ranges.to_vec(), backwards), self.request.batch_rows))
     }
 }
 
