@@ -1,15 +1,17 @@
-//! Output bytes per second of every encoding, next to `memcpy`, on pages of the default size.
+//! What every encoding takes, on pages of the default size: to decode beside `memcpy` of as many bytes, beside what the chooser reckons with, and to encode.
+//!
+//! `cargo bench --bench codec` prints the table that the README shows; `-- --runs N` takes the median of so many runs.
 #![expect(clippy::unwrap_used, reason = "a benchmark that fails should stop")]
+#![expect(clippy::print_stdout, reason = "the table is what it is for")]
 
 use std::hint::black_box;
+use std::time::Instant;
 
 use arrow::array::BinaryViewArray;
 use arrow::buffer::Buffer;
 use bytes::Bytes;
-use datafusion_fermion::format::codec::{Decoded, EncodeOptions, EncodingId, Output, PType, Values, encode};
+use datafusion_fermion::format::codec::{Decoded, EncodeOptions, EncodingId, Output, PType, Values, encode, reckoned_nanos};
 use datafusion_fermion::format::fermion::page::{Page, PageExpect, write_page};
-use divan::counter::BytesCount;
-use divan::{Bencher, bench, black_box_drop};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -17,10 +19,6 @@ use rand::{Rng, SeedableRng};
 const ROWS: usize = 65_536;
 /// Rows of a batch, which is what is decoded at a time.
 const BATCH: usize = 8_192;
-
-fn main() {
-    divan::main();
-}
 
 /// Data that an encoding is made for.
 const CASES: &[(&str, EncodingId)] = &[
@@ -35,6 +33,8 @@ const CASES: &[(&str, EncodingId)] = &[
     ("i64 ascending", EncodingId::Delta),
     ("i64 even slope", EncodingId::Delta),
     ("i128 20 bits", EncodingId::Narrow),
+    ("f64 prices", EncodingId::Alp),
+    ("f64 measured", EncodingId::AlpRd),
     ("booleans", EncodingId::Bitmap),
     ("booleans, runs of 50", EncodingId::RunLength),
     ("strings, 27 bytes, zstd", EncodingId::Plain),
@@ -74,6 +74,11 @@ fn values(name: &str) -> Values {
         let numbers: Vec<i64> = (0..).take(ROWS).map(|index| value(index, &mut random)).collect();
         Values::Fixed { ptype: PType::I64, bytes: Buffer::from_vec(numbers) }
     };
+    let mut noise = StdRng::seed_from_u64(2);
+    let mut f64s = |value: &mut dyn FnMut(&mut StdRng) -> f64| {
+        let numbers: Vec<f64> = (0..ROWS).map(|_| value(&mut noise)).collect();
+        Values::Fixed { ptype: PType::F64, bytes: Buffer::from_vec(numbers) }
+    };
     match name {
         "i64 random" => i64s(&mut |_, random| random.random()),
         "i64 constant" => i64s(&mut |_, _| 7),
@@ -98,6 +103,8 @@ fn values(name: &str) -> Values {
             let numbers: Vec<i128> = (0..ROWS).map(|_| random.random_range(0..1 << 20)).collect();
             Values::Fixed { ptype: PType::I128, bytes: Buffer::from_vec(numbers) }
         }
+        "f64 prices" => f64s(&mut |random| f64::from(random.random_range(0..1_000_000)) / 100.0),
+        "f64 measured" => f64s(&mut |random| random.random_range(1.0..2.0_f64).sqrt()),
         "booleans" => Values::Bool((0..ROWS).map(|_| random.random_bool(0.5)).collect::<Vec<_>>().into()),
         "booleans, runs of 50" => Values::Bool(long_runs.iter().map(|value| value % 2 == 0).collect::<Vec<_>>().into()),
         "strings, 300 distinct" => {
@@ -116,26 +123,16 @@ fn options(name: &str, forced: Option<EncodingId>) -> EncodeOptions {
     EncodeOptions { zstd_level: name.ends_with("zstd").then_some(3), forced, ..EncodeOptions::default() }
 }
 
-fn page_bytes(name: &str, values: &Values) -> Bytes {
-    let encoding = CASES.iter().find(|(case, _)| *case == name).map(|(_, encoding)| *encoding);
-    let encoded = encode(values, None, &options(name, encoding)).unwrap();
-    write_page(&encoded, u32::try_from(ROWS).unwrap(), true).into()
-}
-
-fn expect(values: &Values, checksum: bool) -> PageExpect {
-    let ptype = values.ptype();
-    PageExpect { ptype, rows: None, extra: 0, checksum, utf8: ptype == PType::Bytes }
-}
-
 /// Bytes of the arrays that come out: 16 for a string, whose bytes are not touched.
-fn output_bytes(values: &Values) -> BytesCount {
-    BytesCount::new(match values {
+fn output_bytes(values: &Values) -> usize {
+    match values {
         Values::Bool(bits) => bits.len() / 8,
         Values::Fixed { bytes, .. } => bytes.len(),
         Values::Bytes(_) => ROWS * 16,
-    })
+    }
 }
 
+/// Opens a page and decodes it, batch by batch. Its checksum is not checked.
 fn read(page: &Bytes, expect: &PageExpect) -> Vec<Decoded> {
     let page = Page::open(page, expect).unwrap();
     let batches = (0..ROWS).step_by(BATCH).map(|start| {
@@ -146,49 +143,72 @@ fn read(page: &Bytes, expect: &PageExpect) -> Vec<Decoded> {
     batches.collect()
 }
 
-/// Opening a page and decoding it, batch by batch, checksum not checked.
-#[bench(args = CASES.iter().map(|(name, _)| *name))]
-fn decode(bencher: Bencher, name: &str) {
-    let values = values(name);
-    let page = page_bytes(name, &values);
-    let expect = expect(&values, false);
-    bencher.counter(output_bytes(&values)).bench(|| read(black_box(&page), &expect));
-}
-
-/// The same with the checksum.
-#[bench(args = ["i64 random", "i64 12 bits", "strings, 300 distinct"])]
-fn decode_checked(bencher: Bencher, name: &str) {
-    let values = values(name);
-    let page = page_bytes(name, &values);
-    let expect = expect(&values, true);
-    bencher.counter(output_bytes(&values)).bench(|| read(black_box(&page), &expect));
-}
-
-/// A single value of an opened page.
-#[bench(args = CASES.iter().map(|(name, _)| *name))]
-fn get(bencher: Bencher, name: &str) {
-    let values = values(name);
-    let page = Page::open(&page_bytes(name, &values), &expect(&values, false)).unwrap();
-    let mut index = 0;
-    bencher.bench_local(|| {
-        index = (index + 7919) % ROWS;
-        let mut out = Output::new(values.ptype(), 1);
-        page.decode(index..index + 1, &mut out).unwrap();
-        black_box_drop(out.finish());
-    });
-}
-
-/// Choosing and encoding, counted in bytes of input.
-#[bench(args = CASES.iter().map(|(name, _)| *name))]
-fn choose_and_encode(bencher: Bencher, name: &str) {
-    let values = values(name);
-    bencher.counter(BytesCount::new(values.raw_bytes())).bench(|| encode(black_box(&values), None, &options(name, None)).unwrap());
-}
-
 /// The bound of all: copying as many bytes into as many batches.
-#[bench]
-fn memcpy(bencher: Bencher) {
-    let source = vec![1u8; ROWS * 8];
-    let copy = || source.chunks(BATCH * 8).map(|batch| Buffer::from(black_box(batch))).collect::<Vec<_>>();
-    bencher.counter(BytesCount::new(source.len())).bench(copy);
+fn copy(source: &[u8]) -> Vec<Buffer> {
+    source.chunks(source.len() / (ROWS / BATCH)).map(|batch| Buffer::from(black_box(batch))).collect()
+}
+
+/// A value here and there of an opened page.
+fn look_up(page: &Page, ptype: PType) {
+    for look in 0..LOOKS {
+        let index = look * 7919 % ROWS;
+        let mut out = Output::new(ptype, 1);
+        page.decode(index..index + 1, &mut out).unwrap();
+        black_box(out.finish());
+    }
+}
+
+/// Values that are looked up in one measurement.
+const LOOKS: usize = 64;
+
+/// Nanoseconds of one of several calls that take together long enough for a clock.
+fn nanos<T>(mut work: impl FnMut() -> T) -> f64 {
+    const CALLS: usize = 4;
+    let start = Instant::now();
+    (0..CALLS).for_each(|_| drop(black_box(work())));
+    start.elapsed().as_nanos() as f64 / CALLS as f64
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// A line of the table.
+fn measure(name: &str, encoding: EncodingId, runs: usize) {
+    let values = values(name);
+    let options = options(name, Some(encoding));
+    let encoded = encode(&values, None, &options).unwrap();
+    let page: Bytes = write_page(&encoded, u32::try_from(ROWS).unwrap(), true).into();
+    let ptype = values.ptype();
+    let expect = PageExpect { ptype, rows: None, extra: 0, checksum: false, utf8: ptype == PType::Bytes };
+    let opened = Page::open(&page, &expect).unwrap();
+    let source = vec![1_u8; output_bytes(&values)];
+    let mut times = [const { Vec::new() }; 4];
+    for _ in 0..runs {
+        times[0].push(nanos(|| copy(&source)));
+        times[1].push(nanos(|| read(black_box(&page), &expect)));
+        times[2].push(nanos(|| look_up(&opened, ptype)));
+        times[3].push(nanos(|| encode(black_box(&values), None, &self::options(name, None)).unwrap()));
+    }
+    let [copied, decoded, looked_up, chosen] = times.map(median);
+    let reckoned = reckoned_nanos(&values, encoding, &options).unwrap().map_or("-".to_owned(), |nanos| format!("{:.2}", nanos / ROWS as f64));
+    println!(
+        "| {name} | {} | {:.2} | {:.1} | {:.2} | {:.2} | {reckoned} | {:.0} | {:.2} |",
+        encoding.name(),
+        page.len() as f64 / ROWS as f64,
+        source.len() as f64 / decoded,
+        copied / decoded,
+        decoded / ROWS as f64,
+        looked_up / LOOKS as f64,
+        values.raw_bytes() as f64 / chosen,
+    );
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let runs = arguments.windows(2).find(|pair| pair[0] == "--runs").map_or(31, |pair| pair[1].parse().unwrap());
+    println!("| values | encoding | bytes stored | GB/s | of memcpy | ns | reckoned, ns | one value, ns | choose and encode, GB/s |");
+    println!("|---|---|--:|--:|--:|--:|--:|--:|--:|");
+    CASES.iter().for_each(|(name, encoding)| measure(name, *encoding, runs));
 }

@@ -198,6 +198,13 @@ pub fn encode_next(values: &Values, validity: Option<&NullBuffer>, options: &Enc
     Ok((Encoded::new(encoded)?, memory.take()))
 }
 
+/// How long the chooser reckons that it takes to decode all of the values in an encoding, in nanoseconds; `None` if that is of no use for them. What it really takes is in
+/// `benches/codec.rs`.
+pub fn reckoned_nanos(values: &Values, encoding: EncodingId, options: &EncodeOptions) -> Result<Option<f64>> {
+    let sample = Context::root(options, None).sample(values)?;
+    Ok(encoding.implementation().estimate(&sample).map(|cost| cost.nanos))
+}
+
 /// Encodes a page as codes of its chunk's dictionary.
 pub(crate) fn encode_codes(codes: &[u32], ptype: PType, options: &EncodeOptions) -> Result<Encoded> {
     Encoded::new(dictionary::encode_codes(codes, ptype, &Context::root(options, None))?)
