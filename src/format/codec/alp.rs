@@ -30,7 +30,7 @@ const PATCH: f64 = 4.0;
 /// What the nodes of patches take, however few there are.
 const PATCHES_BYTES: f64 = 100.0;
 /// Time to make a float of an integer.
-const MULTIPLY_NANOS: f64 = 0.4;
+const MULTIPLY_NANOS: f64 = 0.3;
 
 /// Runs the body with `$T` as the float of a physical type; elsewhere the result is `None`.
 macro_rules! with_float {

@@ -20,12 +20,12 @@ const FRONT_MAX: u32 = 16;
 /// Values by which the front is chosen.
 const TRIED: usize = 256;
 /// Time to join a value.
-const JOIN_NANOS: f64 = 0.8;
+const JOIN_NANOS: f64 = 0.5;
 
 impl Encoding for AlpRd {
     fn estimate(&self, sample: &Sample<'_>) -> Option<Cost> {
         let (_, bits) = choose(sample.values())?;
-        Some(Cost { bytes: bits / 8.0 * real(sample.count()) + 150.0, nanos: (JOIN_NANOS + 0.5) * real(sample.count()) })
+        Some(Cost { bytes: bits / 8.0 * real(sample.count()) + 150.0, nanos: (JOIN_NANOS + 0.3) * real(sample.count()) })
     }
 
     fn encode(&self, values: &Values, context: &Context<'_>) -> Result<Option<EncodedNode>> {

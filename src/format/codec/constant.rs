@@ -24,7 +24,7 @@ const PARAM_WIDTH: usize = 8;
 
 impl Encoding for Constant {
     fn estimate(&self, sample: &Sample<'_>) -> Option<Cost> {
-        (!sample.is_empty() && is_constant(sample.values())).then(|| Cost { bytes: 32.0, nanos: 0.05 * real(sample.count()) })
+        (!sample.is_empty() && is_constant(sample.values())).then(|| Cost { bytes: 32.0, nanos: 0.25 * real(sample.count()) })
     }
 
     fn encode(&self, values: &Values, context: &Context<'_>) -> Result<Option<EncodedNode>> {

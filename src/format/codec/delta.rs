@@ -33,7 +33,7 @@ impl Encoding for Delta {
         let scale = real(sample.count()) / real(differences.len().max(1));
         let firsts = real(sample.count().div_ceil(BLOCK) * ptype.width()?);
         // A slope that is the same everywhere is a constant and takes no bytes at all: what is left is the time.
-        Some(Cost { bytes: cost.bytes * scale + firsts + 100.0, nanos: cost.nanos * scale + 0.4 * real(sample.count()) })
+        Some(Cost { bytes: cost.bytes * scale + firsts + 100.0, nanos: cost.nanos * scale + 0.25 * real(sample.count()) })
     }
 
     fn encode(&self, values: &Values, context: &Context<'_>) -> Result<Option<EncodedNode>> {

@@ -30,11 +30,11 @@ impl Encoding for Dictionary {
         Some(match sample.values() {
             Values::Fixed { ptype, .. } => {
                 let width = real(ptype.width()?) * if ptype.is_integer() { 0.7 } else { 1.0 };
-                Cost { bytes: code_bytes + entries * width + 100.0, nanos: 0.6 * count }
+                Cost { bytes: code_bytes + entries * width + 100.0, nanos: 0.5 * count }
             }
             _ => {
                 let text = sample.text_cost(entries * sample.text_bytes() / count, entries);
-                Cost { bytes: code_bytes + text.bytes + 100.0, nanos: count + text.nanos }
+                Cost { bytes: code_bytes + text.bytes + 100.0, nanos: 0.65 * count + text.nanos }
             }
         })
     }
@@ -82,7 +82,7 @@ pub(super) fn estimate_codes(codes: &[u32], context: &Context<'_>) -> Result<f64
 
 /// What codes of so many entries cost, apart from the entries.
 pub(super) fn code_cost(entries: f64, count: f64) -> Cost {
-    Cost { bytes: entries.log2().ceil().max(0.1) / 8.0 * count, nanos: count }
+    Cost { bytes: entries.log2().ceil().max(0.1) / 8.0 * count, nanos: 0.65 * count }
 }
 
 /// A guess at the number of distinct values in the page. Those seen more than once are likely all there are of their kind; each seen only once

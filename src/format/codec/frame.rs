@@ -31,7 +31,7 @@ impl Encoding for Frame {
         let (true, Values::Fixed { ptype, bytes }) = (is_lane(sample.values().ptype()), sample.values()) else { return None };
         with_lane!(ptype, T => {
             let (bytes, width) = Plan::of(&ordered::<T>(bytes, *ptype), None, sample.count()).map(|plan| (plan.bytes, T::BITS / 8))?;
-            Some(Cost { bytes, nanos: real(sample.count()) * (0.1 + 0.05 * f64::from(width)) })
+            Some(Cost { bytes, nanos: real(sample.count()) * (0.02 + 0.035 * f64::from(width)) })
         })
     }
 

@@ -20,7 +20,7 @@ impl Encoding for Narrow {
         // What FRAME takes, it packs as well as NARROW could.
         let (PType::I128 | PType::I256, false) = (sample.values().ptype(), sample.is_empty()) else { return None };
         let narrow = targets(sample.values().ptype()).iter().find_map(|&target| convert(sample.values(), target))?;
-        let widening = 0.2 * real(sample.count());
+        let widening = 0.6 * real(sample.count());
         let scale = sample.scale();
         let inner = Sample::of(&narrow, None, sample.goal().without_zstd()).ok()?;
         let packed = super::frame::Frame.estimate(&inner);

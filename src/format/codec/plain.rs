@@ -30,7 +30,7 @@ impl Encoding for Plain {
                 let raw = count * real(ptype.width()?);
                 // Packed integers beat compressed ones; floats have nothing else.
                 let left = if ptype.is_integer() { 1.0 } else { sample.zstd_left(Kind::Numbers) };
-                Some(Cost { bytes: raw * left, nanos: 0.05 * raw }.compressed(raw, left))
+                Some(Cost { bytes: raw * left, nanos: 0.025 * raw }.compressed(raw, left))
             }
             Values::Bytes(_) => Some(sample.plain_text_cost(sample.text_bytes(), count)),
         }

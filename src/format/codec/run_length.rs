@@ -21,6 +21,12 @@ pub(super) struct RunLength;
 const RUN_MIN: usize = 3;
 /// What a run's end takes, packed.
 const END_BYTES: f64 = 1.5;
+/// What a run takes, however long it is ...
+const RUN_NANOS: f64 = 2.2;
+/// ... and each byte that is filled with its value.
+const FILL_NANOS: f64 = 0.05;
+/// A string is a view.
+const VIEW_BYTES: f64 = 16.0;
 
 impl Encoding for RunLength {
     fn estimate(&self, sample: &Sample<'_>) -> Option<Cost> {
@@ -34,12 +40,13 @@ impl Encoding for RunLength {
         if sample.count() < RUN_MIN * ends.len() {
             return None;
         }
-        let value_bytes = match values {
-            Values::Bool(_) => 0.125,
-            Values::Fixed { ptype, .. } => real(ptype.width()?) * if ptype.is_integer() { 0.4 } else { 1.0 },
-            Values::Bytes(_) => sample.text_bytes() / real(sample.count()) * 0.6 + 1.0,
+        let (value_bytes, width) = match values {
+            Values::Bool(_) => (0.125, 0.125),
+            Values::Fixed { ptype, .. } => (real(ptype.width()?) * if ptype.is_integer() { 0.4 } else { 1.0 }, real(ptype.width()?)),
+            Values::Bytes(_) => (sample.text_bytes() / real(sample.count()) * 0.6 + 1.0, VIEW_BYTES),
         };
-        Some(Cost { bytes: runs * (value_bytes + END_BYTES) + 150.0, nanos: 3.0 * runs + 0.1 * real(sample.count()) })
+        let nanos = RUN_NANOS * runs + FILL_NANOS * width * real(sample.count());
+        Some(Cost { bytes: runs * (value_bytes + END_BYTES) + 150.0, nanos })
     }
 
     fn encode(&self, values: &Values, context: &Context<'_>) -> Result<Option<EncodedNode>> {
