@@ -97,8 +97,9 @@ pub(crate) async fn run(args: ShellArgs) -> Result<()> {
     }
     let registry = Arc::new(InstrumentedObjectStoreRegistry::new().with_profile_mode(args.object_store_profiling));
     let ctx = session(&args, &registry).await?;
-    let mut print =
-        PrintOptions { format: args.format, quiet: args.quiet, maxrows: args.maxrows, color: args.color, instrumented_registry: registry };
+    // A table is cut where it is too long to look at. What programs read is not: nothing there would tell.
+    let maxrows = if matches!(args.format, PrintFormat::Table | PrintFormat::Automatic) { args.maxrows } else { MaxRows::Unlimited };
+    let mut print = PrintOptions { format: args.format, quiet: args.quiet, maxrows, color: args.color, instrumented_registry: registry };
     if is_prompt(&args) {
         let is_typed = io::stdin().is_terminal();
         return if is_typed { prompt(&ctx, &args, &mut print).await } else { pipe(&ctx, &args, &mut print).await };

@@ -13,6 +13,17 @@ fn a_command_prints_its_result() {
 }
 
 #[test]
+fn what_programs_read_is_not_cut() {
+    let bench = Bench::new();
+    let print = |arguments: &[&str]| {
+        bench.ok(&[&["-q"], arguments, &["-b", "100", "-c", "SELECT value FROM generate_series(1, 30000) AS t(value)"]].concat())
+    };
+    assert_eq!(print(&["--format", "csv"]).lines().count(), 1 + 30_000);
+    assert_eq!(print(&["--format", "nd-json"]).lines().count(), 30_000);
+    assert!(print(&["--maxrows", "3"]).lines().count() < 12);
+}
+
+#[test]
 fn files_are_run_in_order_and_share_a_session() {
     let bench = Bench::new();
     fs::write(bench.path("1.sql"), "CREATE TABLE t AS VALUES (1), (2);\n").unwrap();
