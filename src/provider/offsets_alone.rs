@@ -45,7 +45,7 @@ use super::source::FormatSource;
 /// let state = SessionStateBuilder::new().with_default_features().with_physical_optimizer_rule(Arc::new(OffsetsAlone)).build();
 /// let context = SessionContext::new_with_state(state);
 /// datafusion_fermion::register(&context)?;
-/// # datafusion::error::Result::Ok(())
+/// # Ok::<(), datafusion::error::DataFusionError>(())
 /// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OffsetsAlone;
