@@ -432,7 +432,6 @@ async fn plans_look_as_they_do_over_parquet() {
                 .collect::<Vec<_>>()
                 .join("\n")
                 .replace(", reverse_row_groups=true", "")
-                .replace(", backwards=true", "")
                 .replace("file_type=parquet", "file_type=fermion")
         };
         assert_eq!(explain("f").await, explain("p").await, "{query}");

@@ -4,8 +4,8 @@
 //! cargo bench --bench wide -- --columns 1000,10000,100000 --runs 9
 //! ```
 //!
-//! One column in ten has only nulls, and each file has four stripes (row groups). A run opens the file from its bytes, finds ten columns by name and reads the first
-//! rows of them; the sides take turns, and every time is a median. The rows must be the same. [`sql`] says what is measured there; `--only format` or `--only sql` is one of the two, `--sides fermion` leaves Parquet out there, and `--files`
+//! One column in ten has only nulls, and each file has four stripes (row groups). A run opens the file from its bytes, finds ten columns by name, far from each other or
+//! side by side, and reads the first rows of them; the sides take turns, and every time is a median. The rows must be the same. [`sql`] says what is measured there; `--only format` or `--only sql` is one of the two, `--sides fermion` leaves Parquet out there, and `--files`
 //! says how many files a directory has. `--only writer` measures [`writer`].
 //! Prints Markdown to standard output.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
@@ -98,10 +98,23 @@ impl Options {
 }
 
 /// One side's way to read a file.
-struct Side {
+struct Side<'a> {
     name: &'static str,
-    file: Bytes,
+    file: &'a Bytes,
+    wanted: &'a Wanted,
     read: fn(&Bytes, &[String]) -> Result<Read>,
+}
+
+/// Columns that are read, and their first rows.
+struct Wanted {
+    names: Vec<String>,
+    rows: RecordBatch,
+}
+
+impl Wanted {
+    fn new(batch: &RecordBatch, columns: &[usize]) -> Result<Self> {
+        Ok(Self { names: columns.iter().map(|column| name(*column)).collect(), rows: batch.project(columns)?.slice(0, STRIPE_ROWS) })
+    }
 }
 
 /// What a run cost, and what it gave.
@@ -115,23 +128,29 @@ struct Read {
 
 fn compare(columns: usize, runs: usize) -> Result<()> {
     let batch = batch(columns)?;
-    let names: Vec<String> = (0..SOME).map(|index| name(index * (columns / SOME) + index % 3)).collect();
-    let fermion = write_fermion(&batch)?;
-    let sides = [
-        Side { name: "Parquet", file: write_parquet(&batch)?, read: read_parquet },
-        Side { name: "Fermion", file: fermion.clone(), read: |file, names| read_fermion(file, names, &LAZY) },
-        Side {
-            name: "Fermion, hint of 8 MiB",
-            file: fermion.clone(),
-            read: |file, names| read_fermion(file, names, &OpenOptions { prefetch: 8 << 20, ..LAZY }),
-        },
-        Side { name: "Fermion, all metadata", file: fermion, read: |file, names| read_fermion(file, names, &OpenOptions::default()) },
-    ];
+    let far = &Wanted::new(&batch, &(0..SOME).map(|index| index * (columns / SOME) + index % 3).collect::<Vec<_>>())?;
+    let near = &Wanted::new(&batch, &(columns / 2..columns / 2 + SOME).collect::<Vec<_>>())?;
+    let [parquet, fermion, no_cit] = &[write_parquet(&batch)?, write_fermion(&batch, 0)?, write_fermion(&batch, 4 << 20)?];
     drop(batch);
+    let side = |name, file, wanted, read| Side { name, file, wanted, read };
+    let lazy = |file: &Bytes, names: &[String]| read_fermion(file, names, &LAZY);
+    let hinted = |file: &Bytes, names: &[String]| read_fermion(file, names, &OpenOptions { prefetch: 8 << 20, ..LAZY });
+    let mut sides = vec![
+        side("Parquet", parquet, far, read_parquet),
+        side("Fermion", fermion, far, lazy),
+        side("Fermion, columns side by side", fermion, near, lazy),
+        side("Fermion, hint of 8 MiB", fermion, far, hinted),
+        side("the same, columns side by side", fermion, near, hinted),
+        side("Fermion, all metadata", fermion, far, |file, names| read_fermion(file, names, &OpenOptions::default())),
+    ];
+    // Of more metadata than may be left without it, this is the same file.
+    if no_cit != fermion {
+        sides.push(side("Fermion, no CIT", no_cit, far, lazy));
+    }
     let mut reads: Vec<Vec<Read>> = sides.iter().map(|_| Vec::new()).collect();
     for _ in 0..runs {
         for (side, reads) in sides.iter().zip(&mut reads) {
-            reads.push((side.read)(&side.file, &names)?);
+            reads.push((side.read)(side.file, &side.wanted.names)?);
         }
     }
     let median = |reads: &[Read], of: fn(&Read) -> Duration| {
@@ -140,9 +159,8 @@ fn compare(columns: usize, runs: usize) -> Result<()> {
         times[times.len() / 2].as_secs_f64() * 1e3
     };
     let slowest = median(&reads[0], |read| read.total);
-    let expected = reads[0][0].rows.clone();
     for (side, reads) in sides.iter().zip(&reads) {
-        if reads.iter().any(|read| read.rows.columns() != expected.columns()) {
+        if reads.iter().any(|read| read.rows.columns() != side.wanted.rows.columns()) {
             return Err(format!("{} gives other rows", side.name).into());
         }
         let (opened, total) = (median(reads, |read| read.opened), median(reads, |read| read.total));
@@ -192,8 +210,8 @@ fn write_parquet(batch: &RecordBatch) -> Result<Bytes> {
     Ok(file.into())
 }
 
-fn write_fermion(batch: &RecordBatch) -> Result<Bytes> {
-    let mut writer = Writer::new(batch.schema(), WriterOptions { stripe_rows: STRIPE_ROWS, ..Default::default() })?;
+fn write_fermion(batch: &RecordBatch, no_cit_below: usize) -> Result<Bytes> {
+    let mut writer = Writer::new(batch.schema(), WriterOptions { stripe_rows: STRIPE_ROWS, no_cit_below, ..Default::default() })?;
     writer.push(batch)?;
     let (parts, _) = writer.finish()?;
     Ok(parts.concat().into())

@@ -32,7 +32,7 @@ pub(crate) fn measure(options: &Options) -> Result<()> {
         let table = batch(*columns)?;
         let schema = table.schema();
         for format in &options.sides {
-            let file = if *format == FORMATS[0] { write_parquet(&table)? } else { write_fermion(&table)? };
+            let file = if *format == FORMATS[0] { write_parquet(&table)? } else { write_fermion(&table, 0)? };
             write(directory.path(), "one", format, 1, &file)?;
             if *columns <= MANY_COLUMNS {
                 write(directory.path(), "many", format, options.files, &file)?;

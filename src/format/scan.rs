@@ -3,12 +3,14 @@
 //! A format never reads a file. Opening one is a [`Load`] and reading it is a [`Scan`]: state machines that say which bytes they need next
 //! and are given them. The caller decides where bytes come from, how requests are merged, what runs in parallel, and which zones to skip.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array};
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array, make_comparator};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::compute::SortOptions;
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 
@@ -147,8 +149,9 @@ pub struct ScanRequest {
     pub ahead_bytes: u64,
     /// Read the rows that belong to this range of the file: of several ranges that make up the file, each row belongs to one. `None` reads all.
     pub range: Option<Range<u64>>,
-    /// Give the last rows of each stripe first, batch by batch; those of a batch stay in their order. [`Step::Select`] comes in the order of the file.
-    pub backwards: bool,
+    /// For a caller that may stop early: which rows of a stripe to give first, batch by batch; those of a batch stay in the order of the file, and so does
+    /// [`Step::Select`]. `None` is the order of the file throughout.
+    pub first: Option<FirstRows>,
     /// Rows of a batch.
     pub batch_rows: usize,
 }
@@ -165,7 +168,7 @@ impl ScanRequest {
             select_bytes: 0,
             ahead_bytes: 0,
             range: None,
-            backwards: false,
+            first: None,
             batch_rows: 8192,
         }
     }
@@ -201,6 +204,35 @@ impl ScanRequest {
     /// Whether there is something to select by, and so many bytes of the other columns are worth to ask.
     pub(crate) fn is_selective(&self, other_bytes: u64) -> bool {
         !self.select_columns.is_empty() && other_bytes > 0 && other_bytes >= self.select_bytes
+    }
+}
+
+/// Which rows are wanted first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FirstRows {
+    /// Those with the least or greatest values of this column, one of [`ScanRequest::prune_columns`].
+    pub column: FieldPath,
+    /// The greatest.
+    pub greatest: bool,
+    /// Whether these are the last of a stripe whose bounds do not tell.
+    pub last: bool,
+}
+
+impl FirstRows {
+    /// Whether a stripe is read from its end, by its zones, if it has any: the last one is better than the first.
+    pub(crate) fn are_last(&self, zones: Option<&Zones>) -> bool {
+        self.last_is_better(zones).unwrap_or(self.last)
+    }
+
+    fn last_is_better(&self, zones: Option<&Zones>) -> Option<bool> {
+        let zone = zones?.columns.iter().find(|zone| zone.column == self.column)?;
+        let bounds = if self.greatest { &zone.max } else { &zone.min };
+        let last = bounds.len().checked_sub(1).filter(|last| bounds.is_valid(*last) && bounds.is_valid(0))?;
+        match make_comparator(bounds, bounds, SortOptions::default()).ok()?(last, 0) {
+            Ordering::Greater => Some(self.greatest),
+            Ordering::Less => Some(!self.greatest),
+            Ordering::Equal => None,
+        }
     }
 }
 
@@ -334,6 +366,11 @@ pub trait Morsel: Send + fmt::Debug {
     /// The columns of the scan.
     fn schema(&self) -> &SchemaRef;
 
+    /// Whether the last rows come first ([`ScanRequest::first`]).
+    fn is_backwards(&self) -> bool {
+        false
+    }
+
     /// Takes as many rows as a batch has, to be read; none after the last.
     fn next_rows(&mut self) -> Rows;
 
@@ -374,5 +411,40 @@ pub trait Morsel: Send + fmt::Debug {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Float64Array, Int32Array};
+
+    #[test]
+    fn the_better_end_of_a_stripe_comes_first_and_else_what_was_guessed() {
+        let are_last = |greatest, last, min: Vec<Option<i32>>, max: Vec<Option<i32>>| {
+            let null_counts = UInt64Array::from(vec![None; min.len()]);
+            let column = ZoneColumn { column: 3.into(), min: Arc::new(Int32Array::from(min)), max: Arc::new(Int32Array::from(max)), null_counts };
+            let zones = Zones { level: Level::Page, row_counts: UInt64Array::from(vec![1; column.min.len()]), columns: vec![column] };
+            FirstRows { column: 3.into(), greatest, last }.are_last(Some(&zones))
+        };
+        for guess in [false, true] {
+            let up = |greatest| are_last(greatest, guess, vec![Some(1), Some(0), Some(7)], vec![Some(3), None, Some(9)]);
+            let down = |greatest| are_last(greatest, guess, vec![Some(7), None, Some(1)], vec![Some(9), Some(99), Some(3)]);
+            assert_eq!([up(true), up(false), down(true), down(false)], [true, false, false, true]);
+            let unknown = [
+                are_last(true, guess, vec![Some(1), Some(1)], vec![Some(3), Some(3)]),
+                are_last(true, guess, vec![Some(1)], vec![Some(3)]),
+                are_last(true, guess, Vec::new(), Vec::new()),
+                are_last(true, guess, vec![Some(1), Some(2)], vec![Some(3), None]),
+                are_last(false, guess, vec![None, Some(2)], vec![Some(3), Some(3)]),
+                FirstRows { column: 3.into(), greatest: true, last: guess }.are_last(None),
+            ];
+            assert_eq!(unknown, [guess; 6]);
+        }
+        let floats: ArrayRef = Arc::new(Float64Array::from(vec![-0.0, 0.5]));
+        let column = ZoneColumn { column: 0.into(), min: Arc::clone(&floats), max: floats, null_counts: UInt64Array::from(vec![0, 0]) };
+        let zones = Zones { level: Level::Page, row_counts: UInt64Array::from(vec![1, 1]), columns: vec![column] };
+        let first = |column: usize| FirstRows { column: column.into(), greatest: true, last: false }.are_last(Some(&zones));
+        assert_eq!([first(0), first(1)], [true, false]);
     }
 }

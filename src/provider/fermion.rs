@@ -181,6 +181,8 @@ pub struct FermionWriteOptions {
     pub checksums: bool,
     /// Write statistics.
     pub statistics: bool,
+    /// Leave the index of the columns' metadata out where that takes fewer bytes; 0 never does.
+    pub no_cit_below: usize,
     /// Threads that encode the columns of a file; 0 is the session's `target_partitions`.
     pub threads: usize,
 }
@@ -223,6 +225,7 @@ impl Default for FermionWriteOptions {
             batch_column: String::new(),
             checksums: options.checksums,
             statistics: options.statistics,
+            no_cit_below: options.no_cit_below,
             threads: 0,
         }
     }
@@ -247,6 +250,7 @@ impl FermionWriteOptions {
             bloom_filter_columns: self.bloom_filter_columns.clone(),
             bloom_filter_fpp: self.bloom_filter_fpp,
             batches: false,
+            no_cit_below: self.no_cit_below,
         }
     }
 
@@ -265,7 +269,7 @@ impl FermionWriteOptions {
     }
 }
 
-static ENTRIES: [OptionEntry<Fermion>; 28] = [
+static ENTRIES: [OptionEntry<Fermion>; 29] = [
     entry!(
         Fermion,
         "ahead_bytes",
@@ -328,6 +332,12 @@ static ENTRIES: [OptionEntry<Fermion>; 28] = [
         "(reading) Map files of this machine instead of reading them; they must not change while results are held"
     ),
     entry!(Fermion, "metadata_size_hint", read.metadata_size_hint, "(reading) Bytes at the end of a file that are fetched to open it"),
+    entry!(
+        Fermion,
+        "no_cit_below",
+        write.no_cit_below,
+        "(writing) Leave out the index of the columns' metadata (CIT) where that takes fewer bytes than this, at most 4194304; 0 always writes it"
+    ),
     entry!(Fermion, "page_bytes", write.page_bytes, "(writing) Raw bytes of a page, about"),
     entry!(Fermion, "page_rows", write.page_rows, "(writing) Rows of a page, at most"),
     entry!(Fermion, "pruning", read.pruning, "(reading) Skip files, stripes and pages by their statistics"),

@@ -191,7 +191,7 @@ impl PreparedFile {
             select_bytes,
             ahead_bytes,
             range,
-            backwards: stripe_order.as_ref().is_some_and(StripeOrder::is_backwards),
+            first: stripe_order.as_ref().map(StripeOrder::first_rows),
             batch_rows: context.batch_rows,
             ..ScanRequest::new(projected.scan.file_columns, projected.scan.schema)
         };

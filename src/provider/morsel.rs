@@ -22,7 +22,6 @@ use super::cache::OpenFile;
 use super::decode::{BatchDecoder, FilteredOutput};
 use super::file::{FileScan, PreparedFile, ScanContext};
 use super::filter::MorselFilter;
-use super::sort::StripeOrder;
 use crate::format::scan::{self, Answer, Fetch, Level, Step, Zones};
 
 /// Makes morsels of the files of one partition.
@@ -193,8 +192,7 @@ impl FileScan {
             *left = left.saturating_sub(morsel.rows());
         }
         let passed = self.passed.pop_front().flatten();
-        let backwards = self.stripe_order.as_ref().is_some_and(StripeOrder::is_backwards);
-        let filter = self.filter.clone().map(|filter| MorselFilter::new(filter, self.metrics.clone()).knowing(passed, backwards));
+        let filter = self.filter.clone().map(|filter| MorselFilter::new(filter, self.metrics.clone()).knowing(passed, morsel.is_backwards()));
         let filter = filter.map(|filter| FilteredOutput::new(filter, &self.projector, self.batch_rows));
         let time = self.metrics.decoding_time.clone();
         let (projector, reader) = (Arc::clone(&self.projector), self.reader.clone());

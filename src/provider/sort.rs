@@ -11,7 +11,7 @@ use datafusion::error::Result;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, PhysicalSortExpr};
 
-use crate::format::scan::{FieldPath, Zones};
+use crate::format::scan::{FieldPath, FirstRows, Zones};
 
 /// What a scan does about a wanted order.
 #[derive(Debug, PartialEq)]
@@ -24,12 +24,12 @@ pub(super) enum Verdict {
     Leave,
 }
 
-/// In which order stripes and their rows are read that a `LIMIT` above finds its rows in early.
+/// In which order files, stripes and their rows are read that a `LIMIT` above finds its rows in early.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Reorder {
-    /// Files and stripes, as far as statistics say.
+    /// As far as statistics say.
     pub(super) order: LexOrdering,
-    /// The last rows of a stripe come first: they are in the opposite order, or, where nobody has said in which they are, more likely in that one.
+    /// Where they do not, the last rows of a stripe come first: they are in the opposite order, or, where nobody has said in which they are, more likely in that one.
     pub(super) backwards: bool,
 }
 
@@ -87,9 +87,9 @@ impl StripeOrder {
         Some(Self { column: column.clone(), descending: first.options.descending, backwards: reorder.backwards })
     }
 
-    /// Whether the last rows of a stripe come first.
-    pub(super) fn is_backwards(&self) -> bool {
-        self.backwards
+    /// Which rows of a stripe come first.
+    pub(super) fn first_rows(&self) -> FirstRows {
+        FirstRows { column: self.column.clone(), greatest: self.descending, last: self.backwards }
     }
 
     /// The stripes to read, those with the first values first; `None` if nothing is known of their values.

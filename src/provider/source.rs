@@ -116,11 +116,8 @@ impl FormatSource {
         if let Some(predicate) = &self.predicate {
             write!(f, ", predicate={predicate}")?;
         }
-        if let Some(Reorder { order, backwards }) = &self.sort_order {
+        if let Some(Reorder { order, .. }) = &self.sort_order {
             write!(f, ", sort_order_for_reorder=[{order}]")?;
-            if *backwards {
-                write!(f, ", backwards=true")?;
-            }
         }
         let Some(predicate) = &self.predicate else {
             return Ok(());

@@ -77,6 +77,7 @@ pub(crate) const SMALL: WriterOptions = WriterOptions {
     bloom_filter_columns: Vec::new(),
     bloom_filter_fpp: 0.01,
     batches: true,
+    no_cit_below: 0,
 };
 
 /// The slow obvious twin: ids and indexes row by row.

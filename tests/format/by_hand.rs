@@ -158,6 +158,11 @@ pub(crate) struct Column(pub(crate) Node, pub(crate) Vec<Stream>);
 
 /// A file of one stripe.
 pub(crate) fn file(rows: u32, columns: Vec<Column>) -> Bytes {
+    file_with(rows, columns, true)
+}
+
+/// The same with a CIT or without.
+pub(crate) fn file_with(rows: u32, columns: Vec<Column>, has_cit: bool) -> Bytes {
     let mut out = b"FERMION1".to_vec();
     let mut chunks: Vec<Vec<(u64, u32)>> = Vec::new();
     for Column(_, streams) in &columns {
@@ -172,19 +177,28 @@ pub(crate) fn file(rows: u32, columns: Vec<Column>) -> Bytes {
     let mut cit = Vec::new();
     for (Column(_, streams), chunks) in columns.iter().zip(&chunks) {
         cit.extend((out.len() as u64).to_le_bytes());
-        out.extend(cmb(rows, streams, chunks));
+        let mut cmb = cmb(rows, streams, chunks);
+        if !has_cit {
+            let length = cmb.len().max(8);
+            cmb.truncate(length - 4);
+            cmb.resize(length - 4, 0);
+            cmb.extend(u32_of(length).to_le_bytes());
+        }
+        out.extend(cmb);
     }
     let schema_start = out.len() as u64;
     let nodes: Vec<Node> = columns.into_iter().map(|column| column.0).collect();
     let schema = schema(nodes.clone());
     let stripes: Vec<u8> = [8, data_end - 8, u64::from(rows)].iter().flat_map(|n| n.to_le_bytes()).collect();
     out.extend(&schema);
-    let cit_start = out.len() as u64;
-    out.extend(&cit);
+    let cit_start = if has_cit { out.len() as u64 } else { data_end };
+    out.extend(if has_cit { cit.as_slice() } else { &[] });
     let stripes_start = out.len() as u64;
     out.extend(&stripes);
-    let mut footer: Vec<u8> =
-        [schema_start, cit_start, data_end, stripes_start, u64::from(rows), 1 << 32].iter().flat_map(|n| n.to_le_bytes()).collect();
+    let mut footer: Vec<u8> = [schema_start, cit_start, data_end, stripes_start, u64::from(rows), 1 << 32 | u64::from(!has_cit) << 1]
+        .iter()
+        .flat_map(|n| n.to_le_bytes())
+        .collect();
     let numbers = [u32_of(nodes.len()), 1, crc32(&schema), crc32(&cit), crc32(&stripes), 1];
     footer.extend(numbers.iter().flat_map(|n| n.to_le_bytes()));
     footer.resize(116, 0);

@@ -10,6 +10,9 @@ use datafusion_fermion::format::fermion::WriterOptions;
 
 use crate::drive::{has_dictionaries, read_all, write};
 
+/// The option that leaves the CIT out of small files.
+const NO_CIT: usize = 4 << 20;
+
 /// A small file with several stripes, pages, encodings, nulls and a list.
 fn table() -> (SchemaRef, RecordBatch) {
     let rows = 150_i64;
@@ -28,9 +31,9 @@ fn table() -> (SchemaRef, RecordBatch) {
     (schema, batch)
 }
 
-fn file(checksums: bool) -> (Bytes, RecordBatch) {
+fn file(checksums: bool, no_cit_below: usize) -> (Bytes, RecordBatch) {
     let (schema, batch) = table();
-    let options = WriterOptions { page_rows: 40, stripe_rows: 100, checksums, ..Default::default() };
+    let options = WriterOptions { page_rows: 40, stripe_rows: 100, checksums, no_cit_below, ..Default::default() };
     let file = write(&schema, std::slice::from_ref(&batch), options).unwrap();
     assert!(has_dictionaries(&file));
     (file, batch)
@@ -42,8 +45,8 @@ fn same(batches: &[RecordBatch], expected: &RecordBatch) -> bool {
 
 #[test]
 fn a_flipped_bit_is_an_error_or_does_not_matter() {
-    let (file, expected) = file(true);
-    for at in 0..file.len() {
+    let (with_cit, expected) = file(true, 0);
+    for (file, at) in [with_cit, file(true, NO_CIT).0].iter().flat_map(|file| (0..file.len()).map(move |at| (file, at))) {
         for bit in [1, 0x80] {
             let mut broken = file.to_vec();
             broken[at] ^= bit;
@@ -56,9 +59,9 @@ fn a_flipped_bit_is_an_error_or_does_not_matter() {
 
 #[test]
 fn without_checksums_a_flipped_bit_does_not_panic() {
-    let (file, _) = file(false);
+    let files = [0, NO_CIT].map(|no_cit_below| file(false, no_cit_below).0);
     let mut refused = 0;
-    for at in 0..file.len() {
+    for (file, at) in files.iter().flat_map(|file| (0..file.len()).map(move |at| (file, at))) {
         for bit in [1, 0x80] {
             let mut broken = file.to_vec();
             broken[at] ^= bit;
@@ -70,8 +73,8 @@ fn without_checksums_a_flipped_bit_does_not_panic() {
 
 #[test]
 fn every_prefix_is_refused() {
-    let (file, _) = file(true);
-    for length in 0..file.len() {
+    let files = [0, NO_CIT].map(|no_cit_below| file(true, no_cit_below).0);
+    for (file, length) in files.iter().flat_map(|file| (0..file.len()).map(move |length| (file, length))) {
         let error = read_all(&file.slice(..length), 64).expect_err("a prefix is not a file");
         assert!(matches!(error.kind(), ErrorKind::InvalidFile | ErrorKind::Eof | ErrorKind::Checksum | ErrorKind::UnsupportedVersion), "{error}");
     }
@@ -79,7 +82,7 @@ fn every_prefix_is_refused() {
 
 #[test]
 fn errors_name_their_place() {
-    let (file, _) = file(true);
+    let (file, _) = file(true, 0);
     let mut broken = file.to_vec();
     broken[8 + 20] ^= 1;
     let error = read_all(&Bytes::from(broken), 64).unwrap_err();

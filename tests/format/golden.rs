@@ -189,6 +189,14 @@ fn v1_0_totals() {
 }
 
 #[test]
+fn v1_0_no_cit() {
+    let name = "v1.0_no_cit.fermion";
+    check(name, &[tables::flat()], WriterOptions { page_rows: 2048, stripe_rows: 2500, no_cit_below: 4 << 20, ..Default::default() });
+    let meta = open(&Bytes::from(std::fs::read(path(name)).unwrap()), &OpenOptions::default()).unwrap();
+    assert!(!meta.footer().has_cit());
+}
+
+#[test]
 fn v1_0_batches() {
     let (schema, batches) = crate::batches::batches();
     let path = path("v1.0_batches.fermion");

@@ -15,6 +15,7 @@ mod hostile;
 mod inspect;
 mod mended;
 mod narrow;
+mod no_cit;
 mod random;
 mod roundtrip;
 mod select;

@@ -17,7 +17,7 @@ const FOOTER: usize = 128;
 const ROWS: usize = 12;
 
 /// A small file of everything that nests, in two stripes.
-fn file() -> Bytes {
+fn file(no_cit_below: usize) -> Bytes {
     let field = |name: &str, data_type| Field::new(name, data_type, true);
     let item = |data_type| Arc::new(field("item", data_type));
     let entries = DataType::Struct(vec![Field::new("keys", DataType::Utf8, false), field("values", DataType::Int32)].into());
@@ -47,7 +47,7 @@ fn file() -> Bytes {
         _ => random::array(&mut rng, field.data_type(), ROWS, true),
     });
     let batch = RecordBatch::try_new(Arc::clone(&schema), columns.collect()).unwrap();
-    let file = write(&schema, &[batch], WriterOptions { stripe_rows: 8, page_rows: 4, ..Default::default() }).unwrap();
+    let file = write(&schema, &[batch], WriterOptions { stripe_rows: 8, page_rows: 4, no_cit_below, ..Default::default() }).unwrap();
     assert!(has_dictionaries(&file));
     file
 }
@@ -56,6 +56,20 @@ fn file() -> Bytes {
 pub(crate) struct Parts {
     /// What is covered, and where its CRC32 stands; those that cover others come last.
     covered: Vec<(Range<usize>, usize)>,
+    /// Columns, and the end of their CMBs, of a file without a CIT.
+    without_cit: Option<(usize, usize)>,
+}
+
+/// Where the CMBs of a file without a CIT begin, and the last one ends; `None` where lengths say what cannot be.
+fn starts_by_lengths(file: &[u8], columns: usize, end: usize) -> Option<Vec<usize>> {
+    let mut starts = vec![end];
+    for _ in 0..columns {
+        let end = *starts.last()?;
+        let length = u32::from_le_bytes(file.get(end.checked_sub(4)?..end)?.try_into().ok()?);
+        starts.push(end.checked_sub(length as usize)?);
+    }
+    starts.reverse();
+    Some(starts)
 }
 
 impl Parts {
@@ -72,18 +86,28 @@ impl Parts {
             covered.push((page + 4..page + length, page));
             page += length;
         }
-        let mut starts: Vec<usize> = (0..columns).map(|column| number(cit + 8 * column)).collect();
-        starts.push(schema);
+        let has_cit = file[footer + 40] & 2 == 0;
+        let starts = match has_cit {
+            true => (0..columns).map(|column| number(cit + 8 * column)).chain([schema]).collect(),
+            false => starts_by_lengths(file, columns, schema).unwrap(),
+        };
         let cmb = |start: &[usize]| (start[0] < start[1]).then(|| (start[0]..start[1] - 8, start[1] - 8));
         covered.extend(starts.windows(2).filter_map(cmb));
-        covered.push((schema..cit, footer + 56));
-        covered.push((cit..cit + 8 * columns, footer + 60));
+        covered.push((schema..if has_cit { cit } else { stripes }, footer + 56));
+        if has_cit {
+            covered.push((cit..cit + 8 * columns, footer + 60));
+        }
         covered.push((stripes..stripes + 24 * stripe_count, footer + 64));
         covered.push((footer..footer + 116, footer + 116));
-        Self { covered }
+        Self { covered, without_cit: (!has_cit).then_some((columns, schema)) }
     }
 
     pub(crate) fn mend(&self, file: &mut [u8]) {
+        if let Some(starts) = self.without_cit.and_then(|(columns, end)| starts_by_lengths(file, columns, end)) {
+            let cit: Vec<u8> = starts[..starts.len() - 1].iter().flat_map(|start| (*start as u64).to_le_bytes()).collect();
+            let at = file.len() - FOOTER + 60;
+            file[at..at + 4].copy_from_slice(&crc32fast::hash(&cit).to_le_bytes());
+        }
         for (range, at) in &self.covered {
             let crc = crc32fast::hash(&file[range.clone()]);
             file[*at..*at + 4].copy_from_slice(&crc.to_le_bytes());
@@ -108,7 +132,16 @@ fn read(file: &Bytes) -> Result<usize, Error> {
 
 #[test]
 fn damage_behind_the_checksums_is_an_error_or_some_value() {
-    let file = file();
+    check_damage(0);
+}
+
+#[test]
+fn damage_behind_the_checksums_is_an_error_or_some_value_without_a_cit() {
+    check_damage(4 << 20);
+}
+
+fn check_damage(no_cit_below: usize) {
+    let file = file(no_cit_below);
     let parts = Parts::of(&file);
     let mut mended = file.to_vec();
     parts.mend(&mut mended);

@@ -1,5 +1,7 @@
 //! The header and the footer: where everything else is.
 
+use std::ops::Range;
+
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -15,6 +17,12 @@ pub const HEADER_LENGTH: u64 = 8;
 
 /// The required `settings` bit that says that pages of a chunk may share a dictionary.
 pub const SETTING_DICTIONARIES: u64 = 1;
+
+/// The required `settings` bit that says that there is no CIT: CMBs say how long they are.
+pub const SETTING_NO_CIT: u64 = 1 << 1;
+
+/// Bytes of the CMB area of a file without a CIT, at most: they are all read to open it.
+pub const NO_CIT_CMBS_MAX: usize = 4 << 20;
 
 /// The `settings` bit that says that pages and CMBs carry a CRC32.
 pub const SETTING_CHECKSUMS: u64 = 1 << 32;
@@ -32,7 +40,7 @@ pub const VERSION: (u16, u16) = (1, 0);
 const REQUIRED_SETTINGS: u64 = u32::MAX as u64;
 
 /// Required bits that this crate knows.
-const KNOWN_REQUIRED_SETTINGS: u64 = SETTING_DICTIONARIES;
+const KNOWN_REQUIRED_SETTINGS: u64 = SETTING_DICTIONARIES | SETTING_NO_CIT;
 
 /// Bytes of the footer that its CRC covers.
 const CRC_COVERS: usize = 116;
@@ -40,9 +48,9 @@ const CRC_COVERS: usize = 116;
 /// The footer, checked: its areas lie in order inside the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Footer {
-    /// Start of the schema area, which ends at `cit_offset`.
+    /// Start of the schema area.
     pub schema_offset: u64,
-    /// Start of the Column Index Table.
+    /// Start of the Column Index Table, or of the CMB area where that is left out.
     pub cit_offset: u64,
     /// Start of the CMB area, which ends at `schema_offset`; stripes end here.
     pub cmb_offset: u64,
@@ -58,7 +66,7 @@ pub struct Footer {
     pub stripe_count: u32,
     /// CRC32 of the schema area.
     pub schema_crc: u32,
-    /// CRC32 of the CIT.
+    /// CRC32 of the CIT, also where that is left out.
     pub cit_crc: u32,
     /// CRC32 of the stripe directory.
     pub stripes_crc: u32,
@@ -135,7 +143,7 @@ impl Footer {
     fn check_areas(&self, file_length: u64) -> Result<()> {
         let cit_length = 8 * u64::from(self.column_count);
         let stripes_length = 24 * u64::from(self.stripe_count);
-        let areas = [
+        let mut areas = vec![
             ("the header", 0, HEADER_LENGTH),
             ("the CMB area", self.cmb_offset, 0),
             ("the schema", self.schema_offset, 0),
@@ -143,6 +151,18 @@ impl Footer {
             ("the stripe directory", self.stripes_offset, stripes_length),
             ("the footer", file_length - Self::LENGTH as u64, 0),
         ];
+        if !self.has_cit() {
+            if self.cit_offset != self.cmb_offset {
+                return Err(Error::invalid_file(format!("there is no CIT, and yet it is at {}", self.cit_offset)));
+            }
+            let length = self.schema_offset.saturating_sub(self.cmb_offset);
+            if length > NO_CIT_CMBS_MAX as u64 {
+                return Err(Error::invalid_file(format!(
+                    "there is no CIT, and {length} bytes of CMBs; without one there are at most {NO_CIT_CMBS_MAX}"
+                )));
+            }
+            areas.retain(|(name, ..)| *name != "the CIT");
+        }
         let mut end = 0;
         let mut before = "the start";
         for (name, offset, length) in areas {
@@ -156,6 +176,32 @@ impl Footer {
             before = name;
         }
         Ok(())
+    }
+
+    /// Whether there is a CIT.
+    pub fn has_cit(&self) -> bool {
+        self.settings & SETTING_NO_CIT == 0
+    }
+
+    /// The schema area.
+    pub fn schema_area(&self) -> Range<u64> {
+        self.schema_offset..if self.has_cit() { self.cit_offset } else { self.stripes_offset }
+    }
+
+    /// The CMB area.
+    pub fn cmb_area(&self) -> Range<u64> {
+        self.cmb_offset..self.schema_offset
+    }
+
+    /// The CIT; empty if there is none.
+    pub fn cit_area(&self) -> Range<u64> {
+        let length = if self.has_cit() { 8 * u64::from(self.column_count) } else { 0 };
+        self.cit_offset..self.cit_offset.saturating_add(length)
+    }
+
+    /// The stripe directory.
+    pub fn stripe_area(&self) -> Range<u64> {
+        self.stripes_offset..self.stripes_offset.saturating_add(24 * u64::from(self.stripe_count))
     }
 
     /// Whether pages and CMBs carry a CRC32.
@@ -295,13 +341,32 @@ mod tests {
     }
 
     #[test]
+    fn without_a_cit_the_schema_ends_where_the_stripes_begin() {
+        let good = Footer { settings: SETTING_NO_CIT, cit_offset: 64, ..footer() };
+        assert_eq!(kind_of(&good, FILE_LENGTH), None);
+        assert_eq!((good.has_cit(), good.schema_area(), good.cit_area(), good.cmb_area()), (false, 128..280, 64..64, 64..128));
+        // Of a CIT that is not there, no columns are counted.
+        assert_eq!(kind_of(&Footer { column_count: u32::MAX, ..good }, FILE_LENGTH), None);
+        let with_cit = footer();
+        assert_eq!((with_cit.has_cit(), with_cit.schema_area(), with_cit.cit_area()), (true, 128..256, 256..280));
+        for cit_offset in [0, 72, 256, 280, u64::MAX] {
+            assert_eq!(kind_of(&Footer { cit_offset, ..good }, FILE_LENGTH), Some(ErrorKind::InvalidFile), "{cit_offset}");
+        }
+        assert_eq!(kind_of(&Footer { schema_offset: 288, ..good }, FILE_LENGTH), Some(ErrorKind::InvalidFile));
+        // More than is read to open a file.
+        let of_cmbs = |length: u64| Footer { schema_offset: 64 + length, stripes_offset: 64 + length, ..good };
+        assert_eq!(kind_of(&of_cmbs(4 << 20), 8 << 20), None);
+        assert_eq!(kind_of(&of_cmbs((4 << 20) + 8), 8 << 20), Some(ErrorKind::InvalidFile));
+    }
+
+    #[test]
     fn newer_majors_and_unknown_required_settings_are_refused_newer_minors_and_optional_settings_are_read() {
         let good = footer();
         assert_eq!(kind_of(&Footer { version: (2, 0), ..good }, FILE_LENGTH), Some(ErrorKind::UnsupportedVersion));
         assert_eq!(kind_of(&Footer { version: (0, 9), ..good }, FILE_LENGTH), Some(ErrorKind::UnsupportedVersion));
         assert_eq!(kind_of(&Footer { version: (1, 9), ..good }, FILE_LENGTH), None);
         assert_eq!(kind_of(&Footer { settings: SETTING_DICTIONARIES, ..good }, FILE_LENGTH), None);
-        assert_eq!(kind_of(&Footer { settings: 1 << 1, ..good }, FILE_LENGTH), Some(ErrorKind::UnsupportedVersion));
+        assert_eq!(kind_of(&Footer { settings: 1 << 2, ..good }, FILE_LENGTH), Some(ErrorKind::UnsupportedVersion));
         assert_eq!(kind_of(&Footer { settings: 1 << 31, ..good }, FILE_LENGTH), Some(ErrorKind::UnsupportedVersion));
         assert_eq!(kind_of(&Footer { settings: u64::MAX << 32, ..good }, FILE_LENGTH), None);
     }

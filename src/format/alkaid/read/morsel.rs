@@ -35,6 +35,10 @@ impl Morsel for BatchMorsel {
         &self.schema
     }
 
+    fn is_backwards(&self) -> bool {
+        self.rest.is_backwards()
+    }
+
     fn next_rows(&mut self) -> Rows {
         self.rest.take(self.batch_rows)
     }

@@ -237,7 +237,8 @@ impl AlkaidScan {
             self.fetched_ahead = fetched;
         }
         self.state = State::NextBatch;
-        Ok(Step::Decode(Box::new(self.morsel(columns, Rest::new(ranges, self.request.backwards)))))
+        let backwards = self.request.first.as_ref().is_some_and(|first| first.are_last(None));
+        Ok(Step::Decode(Box::new(self.morsel(columns, Rest::new(ranges, backwards)))))
     }
 
     /// Keeps those that a batch uses.

@@ -1,5 +1,7 @@
 //! What takes the space in a file, by its metadata alone.
 
+use std::ops::Range;
+
 use crate::format::error::{Error, Result};
 use crate::format::fermion::batches::BatchColumn;
 use crate::format::fermion::cmb::Chunk;
@@ -18,7 +20,7 @@ pub struct FileLayout {
     pub column_metadata_bytes: u64,
     /// Bytes of names and types.
     pub schema_bytes: u64,
-    /// Bytes of the index of the metadata of columns.
+    /// Bytes of the index of the metadata of columns, the CIT; 0 if there is none.
     pub column_index_bytes: u64,
     /// Bytes of the list of stripes.
     pub stripe_directory_bytes: u64,
@@ -33,13 +35,14 @@ pub struct FileLayout {
 /// What a file is made of.
 pub fn file_layout(meta: &FileMeta) -> FileLayout {
     let footer = meta.footer();
+    let length = |area: Range<u64>| area.end - area.start;
     FileLayout {
         version: footer.version,
         data_bytes: meta.stripes().iter().map(|stripe| stripe.length).sum(),
-        column_metadata_bytes: footer.schema_offset - footer.cmb_offset,
-        schema_bytes: footer.cit_offset - footer.schema_offset,
-        column_index_bytes: 8 * u64::from(footer.column_count),
-        stripe_directory_bytes: 24 * u64::from(footer.stripe_count),
+        column_metadata_bytes: length(footer.cmb_area()),
+        schema_bytes: length(footer.schema_area()),
+        column_index_bytes: length(footer.cit_area()),
+        stripe_directory_bytes: length(footer.stripe_area()),
         has_dictionaries: footer.settings & SETTING_DICTIONARIES != 0,
         has_bloom_filters: footer.settings & SETTING_BLOOM_FILTERS != 0,
         has_batches: footer.has_batches(),

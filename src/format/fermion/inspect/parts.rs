@@ -97,10 +97,12 @@ pub fn file_parts(meta: &FileMeta) -> Vec<FilePart> {
     let footer = meta.footer();
     let mut parts = vec![FilePart::new(PartKind::Header, 0..HEADER_LENGTH)];
     parts.extend(between_stripes(meta).map(|range| FilePart::new(PartKind::Padding, range)));
+    parts.push(FilePart::new(PartKind::Schema, footer.schema_area()));
+    if footer.has_cit() {
+        parts.push(FilePart::new(PartKind::ColumnIndex, footer.cit_area()));
+    }
     parts.extend([
-        FilePart::new(PartKind::Schema, footer.schema_offset..footer.cit_offset),
-        FilePart::new(PartKind::ColumnIndex, footer.cit_offset..footer.cit_offset + 8 * u64::from(footer.column_count)),
-        FilePart::new(PartKind::StripeDirectory, footer.stripes_offset..footer.stripes_offset + 24 * u64::from(footer.stripe_count)),
+        FilePart::new(PartKind::StripeDirectory, footer.stripe_area()),
         FilePart::new(PartKind::Footer, meta.file_length() - Footer::LENGTH as u64..meta.file_length()),
     ]);
     parts

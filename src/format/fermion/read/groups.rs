@@ -24,6 +24,8 @@ pub(super) struct Planned {
     pub(super) selecting: Option<StripePlan>,
     pub(super) stripe: usize,
     pub(super) ranges: Vec<Range<usize>>,
+    /// Whether the last of these rows come first.
+    pub(super) backwards: bool,
     /// What is there.
     pub(super) fetched: Fetched,
 }

@@ -70,17 +70,21 @@ pub enum ColumnMeta {
 }
 
 impl FileMeta {
-    /// From the end of the file, `known`, which starts at `known_start` and holds at least the schema and what follows it.
+    /// From the end of the file, `known`, which starts at `known_start` and holds at least the schema and what follows it, and without a CIT all CMBs.
     pub(super) fn new(footer: Footer, file_length: u64, known_start: u64, known: &Bytes, schemas: &SharedSchemas) -> Result<Self> {
         let area = |section, range: Range<u64>, crc: u32| {
             let bytes = part(known, known_start, &range).ok_or_else(|| Error::eof(format!("there are no bytes {range:?} of metadata")));
             bytes.and_then(|bytes| check_crc(bytes, crc)).map_err(|error| error.in_section(section).at(range.start))
         };
-        let cit_end = footer.cit_offset.saturating_add(8 * u64::from(footer.column_count));
-        let stripes_end = footer.stripes_offset.saturating_add(24 * u64::from(footer.stripe_count));
-        let schema = area(Section::Schema, footer.schema_offset..footer.cit_offset, footer.schema_crc)?;
-        let cit = area(Section::ColumnIndex, footer.cit_offset..cit_end, footer.cit_crc)?;
-        let stripes = area(Section::StripeDirectory, footer.stripes_offset..stripes_end, footer.stripes_crc)?;
+        let schema = area(Section::Schema, footer.schema_area(), footer.schema_crc)?;
+        let cit = match footer.has_cit() {
+            true => Cit::new(Bytes::copy_from_slice(&area(Section::ColumnIndex, footer.cit_area(), footer.cit_crc)?), footer.cmb_area()),
+            false => {
+                let cmbs = part(known, known_start, &footer.cmb_area()).ok_or_else(|| Error::eof("there are no bytes of the CMBs"))?;
+                Cit::of_lengths(&cmbs, footer.cmb_area(), footer.column_count, footer.has_batches(), footer.cit_crc)?
+            }
+        };
+        let stripes = area(Section::StripeDirectory, footer.stripe_area(), footer.stripes_crc)?;
         let (schema, is_first_of_schema) =
             schemas.open(&schema, footer.schema_crc, footer.column_count).map_err(|error| error.at(footer.schema_offset))?;
         if let Some(column) = BatchColumn::ALL.into_iter().find(|column| footer.has_batches() && schema.index_of(column.name()).is_some()) {
@@ -91,7 +95,7 @@ impl FileMeta {
         let own = Own {
             // Slices would keep in memory all that was fetched with them: the schema, and data.
             known: Bytes::copy_from_slice(&cmbs),
-            cit: Cit::new(Bytes::copy_from_slice(&cit), footer.cmb_offset..footer.schema_offset),
+            cit,
             is_first_of_schema,
             stripes: read_stripes(&stripes, &footer)?.into(),
             columns: RwLock::default(),
@@ -233,7 +237,7 @@ impl FileMeta {
             return Ok(Some(known.clone()));
         }
         let range = self.cmb_range(column)?;
-        if range.is_empty() {
+        if self.has_no_cmb(column, &range) {
             return self.without_cmb(column).map(Some);
         }
         match part(&self.own.known, self.own.known_start, &range) {
@@ -249,7 +253,12 @@ impl FileMeta {
         Ok(if is_loaded { 0 } else { range.end.saturating_sub(range.start) })
     }
 
-    /// Where the CMB of a column is in the file; empty if it is null in every row. The columns of batches share one, which comes first.
+    /// Whether nothing of a column, whose CMB would be there, is stored.
+    fn has_no_cmb(&self, column: usize, cmb: &Range<u64>) -> bool {
+        if self.batch_column(column).is_some() { cmb.is_empty() } else { self.own.cit.is_all_null(cmb) }
+    }
+
+    /// Where the CMB of a column is in the file, or what says that it is null in every row. The columns of batches share one, which comes first.
     pub fn cmb_range(&self, column: usize) -> Result<Range<u64>> {
         if self.batch_column(column).is_some() {
             let end = if self.stored_columns() == 0 { self.own.footer.schema_offset } else { self.cmb_range(0)?.start };

@@ -103,6 +103,10 @@ impl Morsel for StripeMorsel {
         &self.schema
     }
 
+    fn is_backwards(&self) -> bool {
+        self.rest.is_backwards()
+    }
+
     fn next_rows(&mut self) -> Rows {
         let backwards = self.rest.is_backwards();
         self.columns.iter_mut().flatten().for_each(|column| column.release(backwards));

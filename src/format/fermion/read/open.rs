@@ -16,7 +16,7 @@ use crate::format::wire;
 pub struct OpenOptions {
     /// Bytes at the end of the file to read first. If that covers the metadata, opening takes one read.
     pub prefetch: u64,
-    /// Load the metadata of all columns at once if it has at most this many bytes.
+    /// Load the metadata of all columns at once if it has at most this many bytes. That of a file without a CIT, which is not much, always is.
     pub eager_load_threshold: u64,
 }
 
@@ -76,7 +76,8 @@ impl Open {
         if tail_start == 0 && wire::slice(tail, 0, MAGIC.len(), "the header")? != MAGIC {
             return Err(Error::invalid_file("this is not a Fermion file: it does not begin with FERMION1").at(0));
         }
-        let is_eager = footer.schema_offset - footer.cmb_offset <= self.options.eager_load_threshold;
+        // Without a CIT it takes all CMBs to find one.
+        let is_eager = !footer.has_cit() || footer.schema_offset - footer.cmb_offset <= self.options.eager_load_threshold;
         let needed_start = if is_eager { footer.cmb_offset } else { footer.schema_offset };
         // CMBs that the prefetch happens to cover are kept, data is not.
         let kept_start = tail_start.max(footer.cmb_offset);

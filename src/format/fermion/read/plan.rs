@@ -81,6 +81,11 @@ impl WantedColumn {
         Self { column, streams, counted: true, of_batches: Some(which) }
     }
 
+    /// Whether where its values are is counted from the first row on.
+    pub(super) fn has_dense_union(&self) -> bool {
+        self.counted && self.of_batches.is_none()
+    }
+
     fn wants(&self, stream: usize) -> bool {
         self.streams.as_ref().is_none_or(|streams| streams.get(stream) == Some(&true))
     }

@@ -36,6 +36,8 @@ pub struct FermionScan {
     patience: Patience,
     lookup_patience: Patience,
     lookups: Lookups,
+    /// Of the stripe that is planned whether its last rows come first.
+    backwards: bool,
     groups: Groups,
     state: State,
 }
@@ -65,7 +67,7 @@ impl FermionScan {
         Self::of_parts(meta, request, parts)
     }
 
-    fn of_parts(meta: Arc<FileMeta>, request: ScanRequest, parts: VecDeque<Part>) -> Result<Self> {
+    fn of_parts(meta: Arc<FileMeta>, mut request: ScanRequest, parts: VecDeque<Part>) -> Result<Self> {
         request.validate()?;
         let fields: Vec<FieldRef> = request.columns.iter().map(|column| meta.field(*column)).collect::<Result<_>>()?;
         let columns = request.columns.iter().zip(&fields).zip(request.schema.fields());
@@ -73,7 +75,9 @@ impl FermionScan {
             Some(which) => Ok(WantedColumn::of_batches(*column, which)),
             None => WantedColumn::new(*column, field.data_type(), out.data_type()).map_err(|error| error.in_column(field.name())),
         });
-        let wanted = wanted.collect::<Result<_>>()?;
+        let wanted: Vec<WantedColumn> = wanted.collect::<Result<_>>()?;
+        // To read such a one backwards, its rows would be counted for every batch.
+        request.first.take_if(|_| wanted.iter().any(WantedColumn::has_dense_union));
         let state = State::LoadColumns(meta.load_columns(&request.used_columns()));
         let lookup_patience = Patience::with_tolerance(LOOKUPS_IN_VAIN);
         Ok(Self {
@@ -85,6 +89,7 @@ impl FermionScan {
             patience: Patience::default(),
             lookup_patience,
             lookups: Lookups::default(),
+            backwards: false,
             groups: Groups::default(),
             state,
         })
@@ -164,9 +169,11 @@ impl FermionScan {
             return self.fetch_group();
         };
         if self.request.prune_columns.is_empty() {
+            self.backwards = self.request.first.as_ref().is_some_and(|first| first.are_last(None));
             return self.ask_values(part.stripe, vec![part.rows]);
         }
         let pages = page_zones(&self.meta, &self.request.prune_columns, &part)?;
+        self.backwards = self.request.first.as_ref().is_some_and(|first| first.are_last(Some(&pages.zones)));
         self.state = State::PrunePages { stripe: part.stripe, ranges: pages.ranges };
         Ok(Step::Prune(pages.zones))
     }
@@ -232,7 +239,7 @@ impl FermionScan {
 
     fn planned(&mut self, plan: StripePlan, stripe: usize, ranges: Vec<Range<usize>>) -> Result<Step> {
         let selecting = plan.to_select(&self.request).filter(|_| self.patience.asks());
-        self.place(Planned { plan, selecting, stripe, ranges, fetched: Fetched::default() })
+        self.place(Planned { plan, selecting, stripe, ranges, backwards: self.backwards, fetched: Fetched::default() })
     }
 
     /// Adds a stripe to those that are fetched together, if there is room, and goes on.
@@ -304,7 +311,7 @@ impl FermionScan {
     }
 
     fn decode(&mut self, planned: Planned) -> Result<Step> {
-        let morsel = self.morsel(planned.plan, &planned.ranges, &planned.fetched, self.request.backwards)?;
+        let morsel = self.morsel(planned.plan, &planned.ranges, &planned.fetched, planned.backwards)?;
         self.state = State::NextStripe;
         Ok(Step::Decode(Box::new(morsel)))
     }

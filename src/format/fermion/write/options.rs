@@ -6,6 +6,7 @@ use crate::format::codec::{Compression, EncodeOptions};
 use crate::format::error::{Error, Result};
 use crate::format::fermion::batches::reserved_name;
 use crate::format::fermion::bloom::can_have_filter;
+use crate::format::fermion::footer::NO_CIT_CMBS_MAX;
 
 /// How to write a file.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,6 +41,8 @@ pub struct WriterOptions {
     pub bloom_filter_fpp: f64,
     /// Rows come in batches ([`Writer::append_batch`](super::Writer::append_batch)), which have ids and are not split over pages.
     pub batches: bool,
+    /// Leave the Column Index Table out where the metadata of all columns takes fewer bytes than this; 0 always writes it. Such a file is opened by reading that metadata.
+    pub no_cit_below: usize,
 }
 
 impl Default for WriterOptions {
@@ -60,6 +63,7 @@ impl Default for WriterOptions {
             bloom_filter_columns: Vec::new(),
             bloom_filter_fpp: 0.01,
             batches: false,
+            no_cit_below: 0,
         }
     }
 }
@@ -85,6 +89,7 @@ impl WriterOptions {
             ("stripe_rows", self.stripe_rows, 1, Self::STRIPE_ROWS_MAX),
             ("stripe_bytes", self.stripe_bytes, 1, Self::STRIPE_BYTES_MAX),
             ("threads", self.threads, 1, 1024),
+            ("no_cit_below", self.no_cit_below, 0, NO_CIT_CMBS_MAX),
         ];
         for (name, value, least, most) in ranges {
             if value < least || value > most {

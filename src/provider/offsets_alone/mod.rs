@@ -3,6 +3,8 @@
 //! A list keeps its place and its name on its way up, and only its type tells that its values are missing: nothing has to be rewritten but the scan, and a
 //! mistake could not be a wrong answer.
 
+mod joins;
+
 use std::sync::Arc;
 
 use arrow::datatypes::Schema;
@@ -24,16 +26,19 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 
+use self::joins::needs_of_joined;
 use super::narrow::outside;
 use super::offsets::offsets_type;
 use super::source::FormatSource;
 
 /// A rule for the physical optimizer, to stand behind all others.
 ///
-/// A projection above a scan is part of the scan, which sees by itself that `array_length(l)` needs no values of `l`. Where an exchange, an aggregate
-/// or a sort stands between, it takes this rule to see it. DataFusion lets no rule into a session that is there already, so it has to be given when the
+/// A projection above a scan is part of the scan, which sees by itself that `array_length(l)` needs no values of `l`. Where an exchange, an aggregate,
+/// a join, a union, a window or a sort stands between, it takes this rule to see it. DataFusion lets no rule into a session that is there already, so it has to be given when the
 /// session is made:
 ///
 /// ```
@@ -103,18 +108,42 @@ fn narrowed(plan: Arc<dyn ExecutionPlan>, needs: &Needs) -> Result<Transformed<A
         let narrowed = narrowed_scan(scan, needs)?;
         return Ok(narrowed.map_or_else(|| Transformed::no(plan), |scan| Transformed::yes(Arc::new(scan))));
     }
+    let (children, is_narrowed) = narrowed_inputs(plan.as_ref(), needs)?;
+    if is_narrowed { with_children(plan, children).map(Transformed::yes) } else { Ok(Transformed::no(plan)) }
+}
+
+/// The inputs of a plan, and whether any has changed.
+fn narrowed_inputs(plan: &dyn ExecutionPlan, needs: &Needs) -> Result<(Vec<Arc<dyn ExecutionPlan>>, bool)> {
+    let inputs = plan.children();
+    let is_union = plan.is::<UnionExec>() || plan.is::<InterleaveExec>();
+    let of_inputs = match inputs.as_slice() {
+        _ if is_union => vec![needs.clone(); inputs.len()],
+        [input] => vec![needs_of_input(plan, input, needs)?],
+        _ => needs_of_joined(plan, needs).map_or_else(|| all_of(&inputs), Vec::from),
+    };
+    let narrowed = narrowed_each(&inputs, &of_inputs)?;
+    // A union is of one type: what one of its inputs cannot leave out, none does.
+    let is_uneven = |children: &[Arc<dyn ExecutionPlan>]| children.windows(2).any(|pair| !same_types(&pair[0].schema(), &pair[1].schema()));
+    if is_union && is_uneven(&narrowed.0) { narrowed_each(&inputs, &all_of(&inputs)) } else { Ok(narrowed) }
+}
+
+fn narrowed_each(inputs: &[&Arc<dyn ExecutionPlan>], needs: &[Needs]) -> Result<(Vec<Arc<dyn ExecutionPlan>>, bool)> {
     let mut is_narrowed = false;
-    let mut children = Vec::new();
-    for child in plan.children() {
-        let needs = match plan.children().as_slice() {
-            [_] => needs_of_input(plan.as_ref(), child, needs)?,
-            _ => Needs::all(&child.schema()),
-        };
-        let child = narrowed(Arc::clone(child), &needs)?;
+    let mut children = Vec::with_capacity(inputs.len());
+    for (input, needs) in inputs.iter().zip(needs) {
+        let child = narrowed(Arc::clone(input), needs)?;
         is_narrowed |= child.transformed;
         children.push(child.data);
     }
-    if is_narrowed { with_children(plan, children).map(Transformed::yes) } else { Ok(Transformed::no(plan)) }
+    Ok((children, is_narrowed))
+}
+
+fn all_of(inputs: &[&Arc<dyn ExecutionPlan>]) -> Vec<Needs> {
+    inputs.iter().map(|input| Needs::all(&input.schema())).collect()
+}
+
+fn same_types(a: &Schema, b: &Schema) -> bool {
+    a.fields().iter().map(|field| field.data_type()).eq(b.fields().iter().map(|field| field.data_type()))
 }
 
 /// What a plan of one input, whose own columns are needed so far, needs of it.
@@ -152,13 +181,15 @@ fn needs_of_input(plan: &dyn ExecutionPlan, input: &Arc<dyn ExecutionPlan>, need
     Ok(of_input)
 }
 
-/// Whether the plan's columns are those of its input, and it does no more with them than its expressions say.
+/// Whether the plan's first columns are those of its input, and it does no more with them than its expressions say.
 fn passes_on(plan: &dyn ExecutionPlan) -> bool {
     plan.is::<FilterExec>()
         || plan.is::<RepartitionExec>()
         || plan.is::<CoalescePartitionsExec>()
         || plan.is::<SortExec>()
         || plan.is::<SortPreservingMergeExec>()
+        || plan.is::<WindowAggExec>()
+        || plan.is::<BoundedWindowAggExec>()
         || plan.is::<LocalLimitExec>()
         || plan.is::<GlobalLimitExec>()
         || plan.is::<CooperativeExec>()
