@@ -288,6 +288,9 @@ impl MorselFilter {
             return Ok(selection);
         }
         let mut left: Vec<usize> = (0..filter.conjuncts.len()).collect();
+        if left.len() > 1 && self.is_settled_none(&filter.conjuncts, rows, morsel) {
+            return Ok(Selection::none(rows, morsel.schema().fields().len()));
+        }
         while selection.count > 0 && !left.is_empty() {
             let index = left.remove(next(&left, &filter.learnt, |conjunct| filter.conjuncts[conjunct].can_fail));
             let Some(question) = self.question(index, &filter.conjuncts[index]) else { continue };
@@ -333,6 +336,13 @@ impl MorselFilter {
         let current = self.current[index].insert(known.unwrap_or_else(|| Current::new(conjunct, generation)));
         let expr = current.expr.clone().filter(|_| current.pays())?;
         Some(Question { index, generation, conjunct, expr, kernel: current.kernel.clone() })
+    }
+
+    /// Whether bounds say of one conjunct that no row passes: before another is asked, for which values are read.
+    fn is_settled_none(&mut self, conjuncts: &[Conjunct], rows: &Rows, morsel: &dyn Morsel) -> bool {
+        let mut questions = conjuncts.iter().enumerate();
+        questions
+            .any(|(index, conjunct)| self.question(index, conjunct).is_some_and(|question| self.settled(&question, rows, morsel) == Settled::None))
     }
 
     /// What is known of the rows from the bounds of their pages, without reading a value.
@@ -475,7 +485,7 @@ mod tests {
 
     use arrow::array::{Int32Array, UInt64Array};
     use arrow::datatypes::Field;
-    use datafusion::physical_expr::expressions::{binary, col, lit};
+    use datafusion::physical_expr::expressions::{DynamicFilterPhysicalExpr, binary, col, lit};
     use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 
     use crate::format::error;
@@ -527,6 +537,15 @@ mod tests {
         }
     }
 
+    fn conjunct(expr: Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Conjunct {
+        let kernel = Kernel::of(&expr, schema).map(Arc::new);
+        Conjunct { expr, kernel, schema: Arc::clone(schema), columns: vec![0], is_optional: false, is_by_value: true, can_fail: false }
+    }
+
+    fn morsel_filter(conjuncts: Vec<Conjunct>) -> MorselFilter {
+        MorselFilter::new(Arc::new(RowFilter::new(conjuncts, 0)), FileMetrics::new(&ExecutionPlanMetricsSet::new(), 0, ""))
+    }
+
     #[test]
     fn what_the_bounds_of_pages_settle_is_not_read() {
         let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("n", DataType::Int32, true)]));
@@ -534,11 +553,7 @@ mod tests {
         let batches = [0..6, 6..14, 14..20, 20..26, 26..32, 32..40, 40..46, 46..50];
         let check = |expr: Arc<dyn PhysicalExpr>, passing: Range<usize>, read: &[usize]| {
             let morsel = Numbers { schema: Arc::clone(&schema), reads: RefCell::default() };
-            let kernel = Kernel::of(&expr, &schema).map(Arc::new);
-            let (columns, schema) = (vec![0], Arc::clone(&schema));
-            let conjunct = Conjunct { expr, kernel, schema, columns, is_optional: false, is_by_value: true, can_fail: false };
-            let metrics = FileMetrics::new(&ExecutionPlanMetricsSet::new(), 0, "");
-            let mut filter = MorselFilter::new(Arc::new(RowFilter::new(vec![conjunct], 0)), metrics);
+            let mut filter = morsel_filter(vec![conjunct(expr, &schema)]);
             for batch in &batches {
                 let passed = filter.select(&morsel, &Rows::new(vec![batch.clone()])).unwrap().passed();
                 let expected = batch.clone().map(|row| passing.contains(&row) && row != 35);
@@ -554,6 +569,37 @@ mod tests {
         check(binary(compare(Operator::GtEq, 5), Operator::And, compare(Operator::Lt, 50), &schema).unwrap(), 5..50, &[0, 1, 3, 4, 5]);
         // Between two values that are not 7, there may be one that is.
         check(binary(compare(Operator::NotEq, 70), Operator::And, compare(Operator::GtEq, 0), &schema).unwrap(), 0..50, &[0, 1, 2, 3, 4, 5, 6, 7]);
+    }
+
+    #[test]
+    fn where_bounds_settle_one_conjunct_no_other_is_asked() {
+        let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("n", DataType::Int32, true)]));
+        let number = || col("n", &schema).unwrap();
+        let even = binary(binary(number(), Operator::Modulo, lit(2), &schema).unwrap(), Operator::Eq, lit(0), &schema).unwrap();
+        let large = binary(number(), Operator::GtEq, lit(15), &schema).unwrap();
+        let morsel = Numbers { schema: Arc::clone(&schema), reads: RefCell::default() };
+        let mut filter = morsel_filter(vec![conjunct(even, &schema), conjunct(large, &schema)]);
+        let mut passed = |rows: Range<usize>| filter.select(&morsel, &Rows::new(vec![rows])).unwrap().passed().count_set_bits();
+        assert_eq!([passed(0..10), passed(10..20), passed(40..50)], [0, 2, 5]);
+        assert_eq!(morsel.reads.borrow().first(), Some(&(10..20)), "nothing was read of rows that are all too small");
+    }
+
+    #[test]
+    fn what_was_settled_is_forgotten_when_the_filter_changes() {
+        let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("n", DataType::Int32, true)]));
+        let number = col("n", &schema).unwrap();
+        let at_least = |value: i32| binary(Arc::clone(&number), Operator::GtEq, lit(value), &schema).unwrap();
+        let changing = Arc::new(DynamicFilterPhysicalExpr::new(vec![Arc::clone(&number)], at_least(5)));
+        let conjunct = Conjunct { is_optional: true, kernel: None, ..conjunct(Arc::clone(&changing) as _, &schema) };
+        let morsel = Numbers { schema: Arc::clone(&schema), reads: RefCell::default() };
+        let mut filter = morsel_filter(vec![conjunct]);
+        let mut passed = |rows: Range<usize>| filter.select(&morsel, &Rows::new(vec![rows])).unwrap().passed().count_set_bits();
+        assert_eq!(passed(10..13), 3);
+        changing.update(at_least(100)).unwrap();
+        assert_eq!(passed(13..16), 0);
+        changing.update(at_least(16)).unwrap();
+        assert_eq!(passed(16..20), 4);
+        assert_eq!(morsel.reads.into_inner(), [16..20], "bounds have settled the others");
     }
 
     #[test]
