@@ -1,0 +1,130 @@
+//! What is asked of which rows, and what is read for it.
+
+use super::*;
+use std::cell::RefCell;
+
+use arrow::array::{Int32Array, UInt64Array};
+use arrow::datatypes::Field;
+use datafusion::physical_expr::expressions::{DynamicFilterPhysicalExpr, binary, col, lit};
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+
+use crate::format::error;
+use crate::format::scan::RowBounds;
+
+/// The numbers of the rows, in pages of ten rows, of which the third one's bounds are not known, and the fourth has a null.
+#[derive(Debug)]
+struct Numbers {
+    schema: SchemaRef,
+    reads: RefCell<Vec<Range<usize>>>,
+}
+
+impl Morsel for Numbers {
+    fn rows(&self) -> u64 {
+        0
+    }
+
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn next_rows(&mut self) -> Rows {
+        Rows::default()
+    }
+
+    fn split(&mut self, _rows: Rows) {}
+
+    fn read(&self, _columns: &[usize], rows: &Rows) -> error::Result<Vec<ArrayRef>> {
+        self.reads.borrow_mut().extend(rows.ranges().iter().cloned());
+        let numbers = rows.ranges().iter().cloned().flatten().map(|row| (row != 35).then(|| i32::try_from(row).unwrap()));
+        Ok(vec![Arc::new(numbers.collect::<Int32Array>())])
+    }
+
+    fn read_kept(&self, _column: usize, _rows: &Rows, _keep: &BooleanBuffer) -> error::Result<Option<ArrayRef>> {
+        Ok(None)
+    }
+
+    fn coded(&self, _column: usize, _rows: &Rows, _most: usize) -> error::Result<Option<Coded>> {
+        Ok(None)
+    }
+
+    fn bounds(&self, _column: usize, rows: &Rows) -> error::Result<Option<RowBounds>> {
+        let (first, last) = (rows.ranges()[0].start / 10, (rows.ranges()[rows.ranges().len() - 1].end - 1) / 10);
+        let bound =
+            |row: usize| Arc::new((first..=last).map(|page| (page != 2).then(|| i32::try_from(page * 10 + row).unwrap())).collect::<Int32Array>());
+        let null_counts = (first..=last).map(|page| Some(u64::from(page == 3))).collect::<UInt64Array>();
+        Ok(Some(RowBounds { rows: first * 10..last * 10 + 10, min: bound(0), max: bound(9), null_counts }))
+    }
+}
+
+fn conjunct(expr: Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Conjunct {
+    let kernel = Kernel::of(&expr, schema).map(Arc::new);
+    Conjunct { expr, kernel, schema: Arc::clone(schema), columns: vec![0], is_optional: false, is_by_value: true, can_fail: false }
+}
+
+fn morsel_filter(conjuncts: Vec<Conjunct>) -> MorselFilter {
+    MorselFilter::new(Arc::new(RowFilter::new(conjuncts, 0)), FileMetrics::new(&ExecutionPlanMetricsSet::new(), 0, ""))
+}
+
+#[test]
+fn what_the_bounds_of_pages_settle_is_not_read() {
+    let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("n", DataType::Int32, true)]));
+    let compare = |operator, value: i32| binary(col("n", &schema).unwrap(), operator, lit(value), &schema).unwrap();
+    let batches = [0..6, 6..14, 14..20, 20..26, 26..32, 32..40, 40..46, 46..50];
+    let check = |expr: Arc<dyn PhysicalExpr>, passing: Range<usize>, read: &[usize]| {
+        let morsel = Numbers { schema: Arc::clone(&schema), reads: RefCell::default() };
+        let mut filter = morsel_filter(vec![conjunct(expr, &schema)]);
+        for batch in &batches {
+            let passed = filter.select(&morsel, &Rows::new(vec![batch.clone()])).unwrap().passed();
+            let expected = batch.clone().map(|row| passing.contains(&row) && row != 35);
+            assert_eq!(passed, expected.collect::<Vec<_>>().into(), "{batch:?}");
+        }
+        assert_eq!(morsel.reads.into_inner(), read.iter().map(|batch| batches[*batch].clone()).collect::<Vec<_>>());
+    };
+    // Not known, and with a null: from row 20 to 39.
+    check(compare(Operator::GtEq, 0), 0..50, &[3, 4, 5]);
+    check(compare(Operator::Gt, 9), 10..50, &[1, 3, 4, 5]);
+    check(compare(Operator::Gt, 10), 11..50, &[1, 2, 3, 4, 5]);
+    check(compare(Operator::Gt, 100), 0..0, &[3, 4]);
+    check(binary(compare(Operator::GtEq, 5), Operator::And, compare(Operator::Lt, 50), &schema).unwrap(), 5..50, &[0, 1, 3, 4, 5]);
+    // Between two values that are not 7, there may be one that is.
+    check(binary(compare(Operator::NotEq, 70), Operator::And, compare(Operator::GtEq, 0), &schema).unwrap(), 0..50, &[0, 1, 2, 3, 4, 5, 6, 7]);
+}
+
+#[test]
+fn where_bounds_settle_one_conjunct_no_other_is_asked() {
+    let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("n", DataType::Int32, true)]));
+    let number = || col("n", &schema).unwrap();
+    let even = binary(binary(number(), Operator::Modulo, lit(2), &schema).unwrap(), Operator::Eq, lit(0), &schema).unwrap();
+    let large = binary(number(), Operator::GtEq, lit(15), &schema).unwrap();
+    let morsel = Numbers { schema: Arc::clone(&schema), reads: RefCell::default() };
+    let mut filter = morsel_filter(vec![conjunct(even, &schema), conjunct(large, &schema)]);
+    let mut passed = |rows: Range<usize>| filter.select(&morsel, &Rows::new(vec![rows])).unwrap().passed().count_set_bits();
+    assert_eq!([passed(0..10), passed(10..20), passed(40..50)], [0, 2, 5]);
+    assert_eq!(morsel.reads.borrow().first(), Some(&(10..20)), "nothing was read of rows that are all too small");
+}
+
+#[test]
+fn what_was_settled_is_forgotten_when_the_filter_changes() {
+    let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("n", DataType::Int32, true)]));
+    let number = col("n", &schema).unwrap();
+    let at_least = |value: i32| binary(Arc::clone(&number), Operator::GtEq, lit(value), &schema).unwrap();
+    let changing = Arc::new(DynamicFilterPhysicalExpr::new(vec![Arc::clone(&number)], at_least(5)));
+    let conjunct = Conjunct { is_optional: true, kernel: None, ..conjunct(Arc::clone(&changing) as _, &schema) };
+    let morsel = Numbers { schema: Arc::clone(&schema), reads: RefCell::default() };
+    let mut filter = morsel_filter(vec![conjunct]);
+    let mut passed = |rows: Range<usize>| filter.select(&morsel, &Rows::new(vec![rows])).unwrap().passed().count_set_bits();
+    assert_eq!(passed(10..13), 3);
+    changing.update(at_least(100)).unwrap();
+    assert_eq!(passed(13..16), 0);
+    changing.update(at_least(16)).unwrap();
+    assert_eq!(passed(16..20), 4);
+    assert_eq!(morsel.reads.into_inner(), [16..20], "bounds have settled the others");
+}
+
+#[test]
+fn a_null_does_not_pass() {
+    let passed: ArrayRef = Arc::new(arrow::array::BooleanArray::from(vec![Some(true), None, Some(false)]));
+    assert_eq!(rows_that_pass(ColumnarValue::Array(passed), 3).unwrap(), BooleanBuffer::from(vec![true, false, false]));
+    let constant = |value| rows_that_pass(ColumnarValue::Scalar(ScalarValue::Boolean(value)), 2).unwrap();
+    assert_eq!([constant(Some(true)), constant(Some(false)), constant(None)].map(|keep| keep.count_set_bits()), [2, 0, 0]);
+}
