@@ -7,7 +7,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::utils::{JoinFilter, JoinOnRef, build_join_schema};
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 
-use super::Needs;
+use super::{Needs, has_lists};
 
 /// A join of any kind.
 struct Join<'a> {
@@ -51,10 +51,13 @@ impl<'a> Join<'a> {
     }
 }
 
-/// What a join, whose own columns are needed so far, needs of its left and its right input; `None` if it is no join that is known.
+/// What a join, whose own columns are needed so far, needs of its left and its right input; `None` if it is no join that is known, or there are no lists.
 pub(super) fn needs_of_joined(plan: &dyn ExecutionPlan, needs: &Needs) -> Option<[Needs; 2]> {
     let join = Join::of(plan)?;
     let (left, right) = (join.left.schema(), join.right.schema());
+    if !has_lists(&left) && !has_lists(&right) {
+        return None;
+    }
     let (joined, places) = build_join_schema(&left, &right, &join.join_type);
     let mut of_inputs = [Needs::none(&left), Needs::none(&right)];
     let mut add = |side, column, is_needed| match side {

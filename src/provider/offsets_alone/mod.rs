@@ -142,6 +142,10 @@ fn all_of(inputs: &[&Arc<dyn ExecutionPlan>]) -> Vec<Needs> {
     inputs.iter().map(|input| Needs::all(&input.schema())).collect()
 }
 
+fn has_lists(schema: &Schema) -> bool {
+    schema.fields().iter().any(|field| offsets_type(field.data_type()).is_some())
+}
+
 fn same_types(a: &Schema, b: &Schema) -> bool {
     a.fields().iter().map(|field| field.data_type()).eq(b.fields().iter().map(|field| field.data_type()))
 }
@@ -149,7 +153,7 @@ fn same_types(a: &Schema, b: &Schema) -> bool {
 /// What a plan of one input, whose own columns are needed so far, needs of it.
 fn needs_of_input(plan: &dyn ExecutionPlan, input: &Arc<dyn ExecutionPlan>, needs: &Needs) -> Result<Needs> {
     let schema = input.schema();
-    if !schema.fields().iter().any(|field| offsets_type(field.data_type()).is_some()) {
+    if !has_lists(&schema) {
         return Ok(Needs::all(&schema));
     }
     let mut of_input = Needs::none(&schema);
