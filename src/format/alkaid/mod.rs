@@ -6,6 +6,7 @@ mod compress;
 mod flat;
 mod footer;
 mod frame;
+mod lz4;
 mod magic;
 pub mod read;
 mod schema;

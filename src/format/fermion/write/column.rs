@@ -1,11 +1,13 @@
 //! One column of the file: its streams, and the chunks they have written.
 
+use std::sync::Arc;
+
 use arrow::array::ArrayRef;
 use arrow::datatypes::FieldRef;
 use bytes::Bytes;
 
 use super::arena::Arena;
-use super::stream::{PageSettings, PendingPage, StreamWriter};
+use super::stream::{PagePlace, PageSettings, PendingPage, StreamWriter};
 use crate::format::array::{Ends, Piece, check_nulls, check_rows, join, shred, stream_ends};
 use crate::format::error::{Error, Result};
 use crate::format::fermion::bloom::BloomDesc;
@@ -13,16 +15,19 @@ use crate::format::fermion::cmb::{CmbBuilder, StreamType};
 use crate::format::fermion::schema::{leaf_type, stream_leaves, streams};
 use crate::format::fermion::stats::is_bytes;
 
-/// A page of a column that waits to be encoded.
-pub(super) struct ColumnPage<'a> {
-    field: &'a FieldRef,
-    settings: &'a PageSettings,
-    page: &'a mut PendingPage,
+/// A page of a column that has been taken to be encoded.
+#[derive(Debug)]
+pub(super) struct ColumnPage {
+    field: FieldRef,
+    settings: Arc<PageSettings>,
+    page: PendingPage,
+    stream: usize,
+    place: PagePlace,
 }
 
-impl ColumnPage<'_> {
-    pub(super) fn encode(self) -> Result<()> {
-        self.page.encode(self.settings).map_err(|error| error.in_column(self.field.name()))
+impl ColumnPage {
+    pub(super) fn encode(&mut self) -> Result<()> {
+        self.page.encode(&self.settings).map_err(|error| error.in_column(self.field.name()))
     }
 
     pub(super) fn work(&self) -> usize {
@@ -35,14 +40,14 @@ pub(super) struct ColumnWriter {
     field: FieldRef,
     streams: Vec<StreamWriter>,
     metadata: CmbBuilder,
-    settings: PageSettings,
+    settings: Arc<PageSettings>,
     /// Each stream can say that all is null without storing anything, which the type ids of unions cannot.
     can_be_left_out: bool,
     may_be_large: bool,
 }
 
 impl ColumnWriter {
-    pub(super) fn new(field: FieldRef, settings: PageSettings) -> Self {
+    pub(super) fn new(field: FieldRef, settings: Arc<PageSettings>) -> Self {
         let has_totals = settings.statistics() && leaf_type(field.data_type()).is_some();
         let stream = |kind| if has_totals && kind == StreamType::Data { StreamWriter::new(kind).with_totals() } else { StreamWriter::new(kind) };
         let streams: Vec<StreamWriter> = streams(field.data_type()).into_iter().map(stream).collect();
@@ -63,11 +68,21 @@ impl ColumnWriter {
         self.push_pieces(arrays, ends).map_err(|error| error.in_column(self.field.name()))
     }
 
-    /// Those pages. They do not depend on each other.
-    pub(super) fn unencoded(&mut self) -> impl Iterator<Item = ColumnPage<'_>> {
+    /// Takes those pages, which do not depend on each other.
+    pub(super) fn take_unencoded(&mut self) -> Vec<ColumnPage> {
         let Self { field, streams, settings, .. } = self;
-        let (field, settings) = (&*field, &*settings);
-        streams.iter_mut().flat_map(StreamWriter::unencoded).map(move |page| ColumnPage { field, settings, page })
+        let of_stream = |(stream, writer): (usize, &mut StreamWriter)| {
+            let page = |(place, page)| ColumnPage { field: Arc::clone(field), settings: Arc::clone(settings), page, stream, place };
+            writer.take_unencoded().map(page).collect::<Vec<_>>()
+        };
+        streams.iter_mut().enumerate().flat_map(of_stream).collect()
+    }
+
+    /// Puts one back, encoded.
+    pub(super) fn put_back(&mut self, page: ColumnPage) {
+        if let Some(stream) = self.streams.get_mut(page.stream) {
+            stream.put_back(page.place, page.page);
+        }
     }
 
     /// Adds what is known only at the end of the stripe to them.

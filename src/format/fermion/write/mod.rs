@@ -6,6 +6,7 @@ mod batches;
 mod column;
 mod cut;
 mod options;
+mod rounds;
 mod sharing;
 mod stream;
 mod tail;

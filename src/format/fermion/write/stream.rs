@@ -89,6 +89,13 @@ pub(super) struct StreamWriter {
     totals: Option<TotalsBuilder>,
 }
 
+/// Where a page of a stream is.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum PagePlace {
+    Page(usize),
+    Dictionary(usize),
+}
+
 /// A page that waits to be encoded, or for the end of its stripe.
 #[derive(Debug)]
 pub(super) struct PendingPage {
@@ -231,9 +238,26 @@ impl StreamWriter {
         self.encoded_bytes
     }
 
-    /// The pages that wait to be encoded.
-    pub(super) fn unencoded(&mut self) -> impl Iterator<Item = &mut PendingPage> {
-        self.pages.iter_mut().chain(&mut self.dictionary).filter(|page| page.waits())
+    /// Takes the pages that wait to be encoded.
+    pub(super) fn take_unencoded(&mut self) -> impl Iterator<Item = (PagePlace, PendingPage)> {
+        let pages = self.pages.iter_mut().enumerate().map(|(index, page)| (PagePlace::Page(index), page));
+        let dictionary = self.dictionary.iter_mut().enumerate().map(|(index, page)| (PagePlace::Dictionary(index), page));
+        let waiting = pages.chain(dictionary).filter(|(_, page)| page.waits());
+        waiting.map(|(place, page)| {
+            let left = PendingPage { rows: page.rows, stats: page.stats, body: Body::Kept(Bytes::new()) };
+            (place, std::mem::replace(page, left))
+        })
+    }
+
+    /// Puts a page back to its place.
+    pub(super) fn put_back(&mut self, place: PagePlace, page: PendingPage) {
+        let left = match place {
+            PagePlace::Page(index) => self.pages.get_mut(index),
+            PagePlace::Dictionary(index) => self.dictionary.get_mut(index),
+        };
+        if let Some(left) = left {
+            *left = page;
+        }
     }
 
     /// Takes note that they are encoded: what they learnt is known to the next.

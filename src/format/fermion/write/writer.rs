@@ -8,8 +8,9 @@ use bytes::Bytes;
 
 use super::arena::Arena;
 use super::batches::{BatchWriter, Next, Room};
-use super::column::{ColumnPage, ColumnWriter};
+use super::column::ColumnWriter;
 use super::options::WriterOptions;
+use super::rounds::{Round, encode_closed, encode_rounds};
 use super::stream::PageSettings;
 use super::tail::write_tail;
 use crate::format::array::Ends;
@@ -17,14 +18,15 @@ use crate::format::error::{Error, Result};
 use crate::format::fermion::footer::MAGIC;
 use crate::format::fermion::stripes::Stripe;
 use crate::format::file::{FileWriter, Written};
-use crate::format::parallel::{Task, in_parallel, in_parallel_growing};
+use crate::format::parallel::in_parallel;
 use crate::format::pending::Pending;
 
 /// Pages are cut at multiples of this many rows even where the buffer is small.
 const BLOCK: usize = 1024;
 
-/// Bytes of numbers, or as much work, that are not worth being shared among threads: a page of wide decimals.
-const WORK_AT_ONCE: usize = 1 << 20;
+/// Pages of each column that are encoded together, and bytes of rows that are enough for that: columns do not wait for each other at the end of each page.
+const ROUNDS: usize = 4;
+const BYTES_AT_ONCE: usize = 32 << 20;
 
 /// Bytes of rows that may wait for each of many columns, on average, even if that is more than the buffer: with less, what is known of a page takes more than what is in it.
 const COLUMN_BYTES: usize = 2 << 10;
@@ -43,7 +45,7 @@ pub struct Summary {
 
 /// Writes a file: push batches of any size, take bytes.
 ///
-/// Rows wait until they fill a page ([`WriterOptions::page_rows`], or [`WriterOptions::buffer_bytes`] where rows are large), are encoded, and wait
+/// Rows wait until they fill some pages ([`WriterOptions::page_rows`], or [`WriterOptions::buffer_bytes`] where rows are large), are encoded, and wait
 /// as pages until they fill a stripe. Memory is bounded by twice the first, for rows that wait are copied to be encoded, and the stripe's encoded
 /// size; of stripes that are taken, nothing is held but their metadata and, for each column, 1 KiB that counts different values and the pieces that text of it is made of.
 #[derive(Debug)]
@@ -70,7 +72,12 @@ impl Writer {
         options.check_filters(&schema)?;
         options.check_names(&schema)?;
         let batches = options.batches.then(|| BatchWriter::new(PageSettings::new(&options, false)));
-        let column = |field: &FieldRef| ColumnWriter::new(Arc::clone(field), PageSettings::new(&options, options.has_filter(field.name())));
+        let settings = [false, true].map(|has_filter| Arc::new(PageSettings::new(&options, has_filter)));
+        let [plain, filtered] = &settings;
+        let column = |field: &FieldRef| {
+            let settings = if options.has_filter(field.name()) { filtered } else { plain };
+            ColumnWriter::new(Arc::clone(field), Arc::clone(settings))
+        };
         let columns = schema.fields().iter().map(column).collect();
         Ok(Self {
             pending: Pending::joining(&schema),
@@ -93,8 +100,8 @@ impl Writer {
             return Err(Error::invalid_argument("the rows of this file come in batches: append batches"));
         }
         self.add(batch)?;
-        while self.pending.rows() >= self.rows_to_page() {
-            self.encode_rows(self.rows_to_page(), None)?;
+        while self.has_much() {
+            self.encode_pages()?;
         }
         if self.pending.bytes() >= self.buffer_bytes() {
             let whole = self.pending.rows() - self.pending.rows() % BLOCK;
@@ -173,7 +180,11 @@ impl Writer {
     pub fn finish(mut self) -> Result<(Vec<Bytes>, Summary)> {
         self.check_whole()?;
         match &self.batches {
-            None => self.encode_rows(self.pending.rows(), None)?,
+            None => {
+                while self.pending.rows() > 0 {
+                    self.encode_pages()?;
+                }
+            }
             Some(_) => self.encode_batches(true)?,
         }
         if self.pending.rows() > 0 {
@@ -207,9 +218,24 @@ impl Writer {
         Ok(())
     }
 
-    /// Rows until the next page or stripe is full. To encode more pages at once takes longer: rows that have just been copied are in a cache.
-    fn rows_to_page(&self) -> usize {
-        self.options.page_rows.min(self.options.stripe_rows - self.stripe_rows).max(1)
+    /// Whether there are rows for as many pages as are encoded together, or for the end of the stripe.
+    fn has_much(&self) -> bool {
+        let page = self.options.page_rows;
+        let enough = if self.pending.bytes() >= BYTES_AT_ONCE { page } else { page.saturating_mul(ROUNDS) };
+        self.pending.rows() >= enough.min(self.options.stripe_rows - self.stripe_rows).max(1)
+    }
+
+    /// Encodes as many pages of what waits as are encoded together, the last of them with fewer rows if there are no more.
+    fn encode_pages(&mut self) -> Result<()> {
+        let (mut rounds, mut rows, mut bytes) = (Vec::new(), 0, 0);
+        while rounds.len() < ROUNDS && bytes < BYTES_AT_ONCE && self.stripe_rows + rows < self.options.stripe_rows && self.pending.rows() > 0 {
+            let before = (self.pending.rows(), self.pending.bytes());
+            let page = self.options.page_rows.min(self.options.stripe_rows - self.stripe_rows - rows);
+            rounds.push(Round { batches: self.pending.take(page), ends: None });
+            rows += before.0 - self.pending.rows();
+            bytes += before.1.saturating_sub(self.pending.bytes());
+        }
+        self.encode_rounds(rows, rounds)
     }
 
     /// Bytes of rows that may wait.
@@ -223,16 +249,21 @@ impl Writer {
         self.columns.iter().map(|column| column.encoded_bytes() + column.growing_bytes()).sum()
     }
 
-    /// Encodes the first `rows` pending rows, which are batches that end at `ends` if they come in batches, and ends the stripe if that fills it.
+    /// Encodes the first `rows` pending rows, which are batches that end at `ends` if they come in batches, as one page of each column.
     fn encode_rows(&mut self, rows: usize, ends: Option<&Ends>) -> Result<()> {
         if rows == 0 {
             return Ok(());
         }
-        self.failed = true;
         let batches = self.pending.take(rows);
-        encode_columns(&mut self.columns, &batches, ends, self.options.threads, &mut self.arena)?;
+        self.encode_rounds(rows, vec![Round { batches, ends }])
+    }
+
+    /// Encodes so many rows, and ends the stripe if that fills it.
+    fn encode_rounds(&mut self, rows: usize, rounds: Vec<Round<'_>>) -> Result<()> {
+        self.failed = true;
+        encode_rounds(&mut self.columns, &rounds, self.options.threads, &mut self.arena)?;
         // Before the stripe is written, which takes memory, too.
-        drop(batches);
+        drop(rounds);
         self.stripe_rows += rows;
         if self.stripe_rows >= self.options.stripe_rows || self.stripe_bytes() >= self.options.stripe_bytes {
             self.end_stripe()?;
@@ -249,7 +280,7 @@ impl Writer {
         let (mut offset, first) = (self.position, self.out.len());
         let rows = u32::try_from(self.stripe_rows).map_err(|_| Error::invalid_argument("a stripe has too many rows"))?;
         in_parallel(self.columns.iter_mut().collect(), self.options.threads, ColumnWriter::close_stripe)?;
-        encode_pages(&mut self.columns, self.options.threads, &mut self.arena)?;
+        encode_closed(&mut self.columns, self.options.threads, &mut self.arena)?;
         if let Some(batches) = &mut self.batches {
             batches.finish_stripe(&mut self.position, &mut self.out)?;
         }
@@ -306,44 +337,4 @@ fn zeros(count: u64) -> Result<Vec<Bytes>> {
     let count = usize::try_from(count).map_err(|_| Error::invalid_argument("stripe_alignment is more than memory"))?;
     let piece = Bytes::from(vec![0; count.min(1 << 20)]);
     Ok((0..count).step_by(1 << 20).map(|start| piece.slice(..piece.len().min(count - start))).collect())
-}
-
-/// What there is to do for the columns.
-enum Work<'a> {
-    /// To cut the rows of a column into pages.
-    Cut(usize, &'a mut ColumnWriter),
-    /// To encode a page.
-    Encode(ColumnPage<'a>),
-}
-
-/// Cuts the rows into pages and encodes them. Columns whose values may be large go first, and their pages are shared among threads; those of other columns fill the
-/// gaps, each column as a whole: what has just been cut is in a cache.
-fn encode_columns(columns: &mut [ColumnWriter], batches: &[RecordBatch], ends: Option<&Ends>, threads: usize, arena: &mut Arena) -> Result<()> {
-    let cuts = columns.iter_mut().enumerate().map(|(index, column)| {
-        // How long the pages take is known when they are cut.
-        Task { weight: if column.may_be_large() { usize::MAX } else { 0 }, task: Work::Cut(index, column) }
-    });
-    in_parallel_growing(cuts, threads, |work| match work {
-        Work::Cut(index, column) => {
-            let arrays: Vec<_> = batches.iter().map(|batch| batch.column(index)).collect();
-            column.push(&arrays, ends)?;
-            let pages: Vec<_> = column.unencoded().collect();
-            if pages.iter().map(ColumnPage::work).sum::<usize>() > WORK_AT_ONCE {
-                return Ok(pages.into_iter().map(|page| Task { weight: page.work(), task: Work::Encode(page) }).collect());
-            }
-            pages.into_iter().try_for_each(ColumnPage::encode).map(|()| Vec::new())
-        }
-        Work::Encode(page) => page.encode().map(|()| Vec::new()),
-    })?;
-    columns.iter_mut().for_each(|column| column.settle(arena));
-    Ok(())
-}
-
-/// Encodes the pages that wait to be.
-fn encode_pages(columns: &mut [ColumnWriter], threads: usize, arena: &mut Arena) -> Result<()> {
-    let pages: Vec<_> = columns.iter_mut().flat_map(ColumnWriter::unencoded).map(|page| Task { weight: page.work(), task: page }).collect();
-    let threads = threads.min(pages.len());
-    in_parallel_growing(pages, threads, |page| page.encode().map(|()| Vec::new()))?;
-    columns.iter_mut().for_each(|column| column.settle(arena));
-    Ok(())
 }
