@@ -17,6 +17,7 @@ mod mended;
 mod narrow;
 mod no_cit;
 mod random;
+mod rounds;
 mod roundtrip;
 mod select;
 mod spelled;

@@ -3,9 +3,7 @@
 
 use std::io::{Error, Read, Result, Write};
 
-use lz4::liblz4::{
-    BlockChecksum, LZ4_createStreamDecode, LZ4_decompress_safe_continue, LZ4_freeStreamDecode, LZ4_setStreamDecode, LZ4StreamDecode,
-};
+use lz4::liblz4::{BlockChecksum, LZ4_createStreamDecode, LZ4_decompress_safe_continue, LZ4_freeStreamDecode, LZ4_setStreamDecode, LZ4StreamDecode};
 use lz4::{BlockMode, ContentChecksum, Decoder, EncoderBuilder};
 
 /// The magic of a frame, its flags, and a byte that checks these.
@@ -101,13 +99,12 @@ impl BlockDecoder {
         let room = spare.len().min(room).min(4 << 20);
         let (length, room) = (c_length(block.len())?, c_length(room)?);
         let into = spare.as_mut_ptr().cast();
-        // SAFETY: the state was made by the library and not freed. It is told to look back at `dictionary_length` bytes of `contents`, which are initialized, and it reads
-        // `length` bytes of `block` and writes up to `room` bytes of what `contents` owns behind its length, which need not be initialized; it reads back only what
-        // it has written there. All of that is checked by the library for any block, and stays where it is during the two calls.
-        let written = unsafe {
-            LZ4_setStreamDecode(self.0, dictionary, dictionary_length);
-            LZ4_decompress_safe_continue(self.0, block.as_ptr(), into, length, room)
-        };
+        // SAFETY: the state was made by the library and not freed. It takes note of where these bytes of `contents` are, which are initialized, and stay there until the
+        // block is decoded.
+        unsafe { LZ4_setStreamDecode(self.0, dictionary, dictionary_length) };
+        // SAFETY: it reads `length` bytes of `block`, what it has taken note of, and what it has written; it writes up to `room` bytes of what `contents` owns behind its
+        // length, which need not be initialized. It checks that itself, whatever the block says.
+        let written = unsafe { LZ4_decompress_safe_continue(self.0, block.as_ptr(), into, length, room) };
         let written = usize::try_from(written).map_err(|_| Error::other("a block is damaged"))?;
         // SAFETY: it has written as many bytes behind the length as it says, which are no more than there was room for.
         unsafe { contents.set_len(contents.len() + written) };

@@ -101,7 +101,7 @@ impl Writer {
         }
         self.add(batch)?;
         while self.has_much() {
-            self.encode_pages()?;
+            self.encode_pages(false)?;
         }
         if self.pending.bytes() >= self.buffer_bytes() {
             let whole = self.pending.rows() - self.pending.rows() % BLOCK;
@@ -182,7 +182,7 @@ impl Writer {
         match &self.batches {
             None => {
                 while self.pending.rows() > 0 {
-                    self.encode_pages()?;
+                    self.encode_pages(true)?;
                 }
             }
             Some(_) => self.encode_batches(true)?,
@@ -225,12 +225,15 @@ impl Writer {
         self.pending.rows() >= enough.min(self.options.stripe_rows - self.stripe_rows).max(1)
     }
 
-    /// Encodes as many pages of what waits as are encoded together, the last of them with fewer rows if there are no more.
-    fn encode_pages(&mut self) -> Result<()> {
+    /// Encodes as many pages of what waits as are encoded together; at the end of the file the last of them may have fewer rows.
+    fn encode_pages(&mut self, is_end: bool) -> Result<()> {
         let (mut rounds, mut rows, mut bytes) = (Vec::new(), 0, 0);
-        while rounds.len() < ROUNDS && bytes < BYTES_AT_ONCE && self.stripe_rows + rows < self.options.stripe_rows && self.pending.rows() > 0 {
-            let before = (self.pending.rows(), self.pending.bytes());
+        while rounds.len() < ROUNDS && bytes < BYTES_AT_ONCE {
             let page = self.options.page_rows.min(self.options.stripe_rows - self.stripe_rows - rows);
+            let before = (self.pending.rows(), self.pending.bytes());
+            if page == 0 || before.0 == 0 || before.0 < page && !is_end {
+                break;
+            }
             rounds.push(Round { batches: self.pending.take(page), ends: None });
             rows += before.0 - self.pending.rows();
             bytes += before.1.saturating_sub(self.pending.bytes());
