@@ -141,7 +141,8 @@ fn a_writer_that_has_failed_makes_no_file() {
         let columns: Vec<ArrayRef> = vec![Arc::new(Int64Array::from(vec![1])), Arc::new(Int64Array::from(vec![b]))];
         RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
     };
-    let mut writer = Writer::new(Arc::new(Schema::new(fields.clone())), WriterOptions { page_rows: 1, ..Default::default() }).unwrap();
+    let mut writer =
+        Writer::new(Arc::new(Schema::new(fields.clone())), WriterOptions { page_rows: 1, stripe_rows: 1, ..Default::default() }).unwrap();
     writer.push(&batch(Some(2))).unwrap();
     // A batch of another table is refused, and does no harm.
     let other = RecordBatch::try_from_iter([("a", Arc::new(Int8Array::from(vec![1])) as ArrayRef)]).unwrap();

@@ -48,7 +48,7 @@ pub struct WriterOptions {
 impl Default for WriterOptions {
     fn default() -> Self {
         Self {
-            page_bytes: 512 << 10,
+            page_bytes: 1 << 20,
             page_rows: 32 << 10,
             stripe_rows: 256 << 10,
             stripe_bytes: 256 << 20,
