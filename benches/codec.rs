@@ -32,6 +32,10 @@ const CASES: &[(&str, EncodingId)] = &[
     ("i64 12 bits, outliers", EncodingId::Frame),
     ("i64 ascending", EncodingId::Delta),
     ("i64 even slope", EncodingId::Delta),
+    ("i64 visits", EncodingId::Delta),
+    ("i64 visits, zstd", EncodingId::Planes),
+    ("i32 skewed bytes", EncodingId::Planes),
+    ("i32 skewed bytes, zstd", EncodingId::Planes),
     ("i128 20 bits", EncodingId::Narrow),
     ("f64 prices", EncodingId::Alp),
     ("f64 measured", EncodingId::AlpRd),
@@ -55,6 +59,21 @@ fn words(random: &mut StdRng, length: usize) -> String {
     }
     text.truncate(length);
     text
+}
+
+/// Times of visits: each begins anywhere within a month, and has 16 clicks.
+fn visits() -> impl FnMut(i64, &mut StdRng) -> i64 {
+    let mut time = 0;
+    move |index, random| {
+        time = if index % 16 == 0 { random.random_range(0..2_600_000) } else { time + random.random_range(0..300) };
+        time
+    }
+}
+
+/// Numbers whose front bytes are one of four, which lie far from each other.
+fn skewed_bytes(random: &mut StdRng) -> Values {
+    let mut number = || random.random_range(0..256) + random.random_range(0..4) * 0x3B00 + random.random_range(0..4) * 0x2F_0000;
+    Values::Fixed { ptype: PType::I32, bytes: Buffer::from_vec((0..ROWS).map(|_| number()).collect::<Vec<i32>>()) }
 }
 
 fn values(name: &str) -> Values {
@@ -95,6 +114,8 @@ fn values(name: &str) -> Values {
             })
         }
         "i64 even slope" => i64s(&mut |index, _| index * 3),
+        "i64 visits" | "i64 visits, zstd" => i64s(&mut visits()),
+        "i32 skewed bytes" | "i32 skewed bytes, zstd" => skewed_bytes(&mut random),
         "i32 12 bits" => {
             let numbers: Vec<i32> = (0..ROWS).map(|_| random.random_range(0..4096)).collect();
             Values::Fixed { ptype: PType::I32, bytes: Buffer::from_vec(numbers) }

@@ -11,10 +11,14 @@ pub(crate) fn compress(raw: &[u8], level: i32) -> Result<Vec<u8>> {
         static COMPRESSOR: RefCell<Option<(i32, Compressor<'static>)>> = const { RefCell::new(None) };
     }
     COMPRESSOR.with_borrow_mut(|kept| {
-        let (_, compressor) = match kept.take().filter(|(kept_level, _)| *kept_level == level) {
-            Some(same) => kept.insert(same),
+        let (kept_level, compressor) = match kept.take() {
+            Some(any) => kept.insert(any),
             None => kept.insert((level, Compressor::new(level)?)),
         };
+        if *kept_level != level {
+            compressor.set_compression_level(level)?;
+            *kept_level = level;
+        }
         compressor.compress(raw)
     })
 }

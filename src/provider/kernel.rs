@@ -11,6 +11,7 @@ use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 
 use super::between::Between;
 use super::like::Like;
+use super::one_of::OneOf;
 use crate::format::scan::RowBounds;
 
 /// What is asked of the values of a column; all has to be so.
@@ -35,6 +36,7 @@ pub(super) enum Settled {
 #[derive(Debug)]
 enum Test {
     Between(Between),
+    OneOf(OneOf),
     Like(Box<Like>),
 }
 
@@ -52,6 +54,8 @@ impl Kernel {
                     Some(range) => between.narrow(range),
                     None => range = Some(between),
                 }
+            } else if let Some(one_of) = OneOf::of(part, schema) {
+                tests.push(Test::OneOf(one_of));
             } else {
                 tests.push(Test::Like(Box::new(Like::of(part, schema)?)));
             }
@@ -80,12 +84,13 @@ impl Kernel {
         if is_outside { Settled::None } else { Settled::Open }
     }
 
-    /// Which values of an array pass; `None` if it is not of the column's type.
+    /// Which values of an array pass; `None` if it is not of the column's type, or the engine is faster.
     pub(super) fn pass(&self, array: &ArrayRef) -> Option<BooleanBuffer> {
         let mut passed: Option<BooleanBuffer> = None;
         for test in &self.tests {
             let pass = match test {
                 Test::Between(between) => between.pass(array)?,
+                Test::OneOf(one_of) => one_of.pass(array)?,
                 Test::Like(like) => like.pass(array)?,
             };
             passed = Some(passed.map_or(pass.clone(), |passed| &passed & &pass));

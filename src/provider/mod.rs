@@ -22,7 +22,7 @@
 //! | `lift` | fields of structs as columns, which have statistics of their own |
 //! | `filter`, `selection`, `fallible` | predicates on rows, the rows that they leave, and what must not be asked about the others |
 //! | `learnt` | in which order conjuncts are asked |
-//! | `kernel`, `between`, `like` | conjuncts that are answered without the engine: comparisons of numbers with constants, and pieces of text |
+//! | `kernel`, `between`, `one_of`, `like` | conjuncts that are answered without the engine: comparisons of numbers with constants, lists of them, and pieces of text |
 //! | `decode` | batches of a loaded stripe |
 //! | `rows` | `file_row_index()` |
 //! | `io`, `cache` | bytes from a store; open files in DataFusion's cache |
@@ -58,6 +58,7 @@ mod morsel;
 mod narrow;
 mod offsets;
 mod offsets_alone;
+mod one_of;
 mod options;
 mod ordering;
 mod places;

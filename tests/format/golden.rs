@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use bytes::Bytes;
-use datafusion_fermion::format::codec::{EncodingId, EncodingTree, PType};
+use datafusion_fermion::format::codec::{Compression, EncodingId, EncodingTree, PType};
 use datafusion_fermion::format::fermion::cmb::{Chunk, StreamType};
 use datafusion_fermion::format::fermion::page::{PageExpect, PageHeader, describe};
 use datafusion_fermion::format::fermion::{ColumnMeta, OpenOptions, WriterOptions};
@@ -122,6 +122,22 @@ mod tables {
         ])
     }
 
+    /// Numbers of which some bytes are much like those of others, signed and not, with nulls; and times that jump back at the end of each visit.
+    pub(super) fn bytes() -> RecordBatch {
+        let noise = |row: u64| ((row + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ row.wrapping_mul(0xD6E8_FEB8_6659_FD93)) >> 24;
+        let skewed = |row: u64| noise(row) % 256 + noise(row + 9) % 4 * 0x3B00 + noise(row + 77) % 256 * 0x1_0000;
+        let signed = |row: u64| i64::try_from(skewed(row)).unwrap() - 0x60_0000;
+        let time = |row: u64| 1_375_000_000 + i64::try_from(noise(row / 16) % 2_600_000 + row % 16 * 20 + noise(row) % 20).unwrap();
+        let valid = |row: u64| row % 9 != 4;
+        batch(vec![
+            ("i64", Arc::new(Int64Array::from_iter((0..6000).map(|row| valid(row).then(|| signed(row) << 20 | 0xABCDE))))),
+            ("i32", Arc::new(Int32Array::from_iter((0..6000).map(|row| valid(row).then(|| i32::try_from(signed(row)).unwrap()))))),
+            ("u64", Arc::new(UInt64Array::from_iter_values((0..6000).map(|row| skewed(row) + (1 << 63) - 5)))),
+            ("u16", Arc::new(UInt16Array::from_iter_values((0..6000).map(|row| u16::try_from(skewed(row) & 0xFFFF).unwrap())))),
+            ("time", Arc::new(TimestampSecondArray::from_iter_values((0..6000).map(time)))),
+        ])
+    }
+
     /// Prices, some of them unknown or not quite prices; and numbers with digits to the end.
     pub(super) fn floats() -> RecordBatch {
         let noise = |row: u32| (u64::from(row) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -155,6 +171,13 @@ fn v1_0_flat() {
 #[test]
 fn v1_0_nested() {
     check("v1.0_nested.fermion", &[tables::nested()], WriterOptions { page_rows: 1024, ..Default::default() });
+}
+
+#[test]
+fn v1_0_planes() {
+    let options = WriterOptions { page_rows: 4096, compression: Compression::Small, zstd_level: Some(9), ..Default::default() };
+    check("v1.0_planes.fermion", &[tables::bytes()], options);
+    assert!(encodings(&Bytes::from(std::fs::read(path("v1.0_planes.fermion")).unwrap())).contains(&EncodingId::Planes.id()));
 }
 
 #[test]

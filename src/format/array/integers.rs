@@ -1,4 +1,4 @@
-//! Arrays of what is stored as integers: which values lie between two others, asked of 64 at a time.
+//! Arrays of what is stored as integers: which values lie between two others, or are one of a list, asked of 64 at a time.
 
 use arrow::array::{Array, ArrayRef};
 use arrow::buffer::BooleanBuffer;
@@ -30,7 +30,7 @@ macro_rules! with_integer {
 }
 
 /// An integer that arrays store.
-trait Integer: ArrowNativeType + Into<i128> + TryFrom<i128> {
+trait Integer: ArrowNativeType + Ord + Into<i128> + TryFrom<i128> {
     /// The same bits without a sign.
     type Distance: Copy + Ord;
 
@@ -39,6 +39,13 @@ trait Integer: ArrowNativeType + Into<i128> + TryFrom<i128> {
 
     /// How far it is above `low`; what is below it is farther than anything above.
     fn above(self, low: Self) -> Self::Distance;
+
+    /// The same as a number, or the greatest there is.
+    fn distance(self, low: Self) -> usize;
+
+    fn least(self, other: Self) -> Self;
+
+    fn greatest(self, other: Self) -> Self;
 }
 
 macro_rules! integers {
@@ -51,6 +58,18 @@ macro_rules! integers {
 
             fn above(self, low: Self) -> $Distance {
                 <$Distance>::from_le_bytes(self.wrapping_sub(low).to_le_bytes())
+            }
+
+            fn distance(self, low: Self) -> usize {
+                usize::try_from(self.above(low)).unwrap_or(usize::MAX)
+            }
+
+            fn least(self, other: Self) -> Self {
+                self.min(other)
+            }
+
+            fn greatest(self, other: Self) -> Self {
+                self.max(other)
             }
         })*
     };
@@ -95,6 +114,62 @@ fn values_within<I: Integer>(array: &ArrayRef, low: i128, high: i128) -> Option<
         mask.push(packed(&bytes), values.len());
     }
     Some(mask.finish())
+}
+
+/// Values whose bounds are looked for in a list.
+const NEAR: usize = 16 * WORD;
+/// No more values of a list are compared with each value between their bounds.
+const FEW: usize = 8;
+/// No farther may bounds be apart whose distance has a bit for each value.
+const SPAN_MAX: usize = 1 << 16;
+
+/// Which values of such an array are one of a list, which ascends; `None` also where a hash table is faster, because many values of the list lie between the bounds of neighbours, and those
+/// are far from each other. What null values are stored as is looked at, too.
+pub(crate) fn one_of(array: &ArrayRef, list: &[i128]) -> Option<BooleanBuffer> {
+    with_integer!(array.data_type(), Integer => values_of::<Integer>(array, list))
+}
+
+fn values_of<I: Integer>(array: &ArrayRef, list: &[i128]) -> Option<BooleanBuffer> {
+    let list: Vec<I> = list.iter().filter_map(|value| I::try_from(*value).ok()).collect();
+    let data = array.to_data();
+    let values = data.buffer::<I>(0).get(..array.len())?;
+    let mut mask = Mask::with_room(values.len());
+    for near in values.chunks(NEAR) {
+        let (least, greatest) = near.iter().fold((I::MAX, I::MIN), |(least, greatest), value| (least.least(*value), greatest.greatest(*value)));
+        let wanted = list.partition_point(|value| *value < least)..list.partition_point(|value| *value <= greatest);
+        let wanted = list.get(wanted).unwrap_or_default();
+        let set = if wanted.len() > FEW { Some(Set::of(wanted, least, greatest)?) } else { None };
+        for values in near.chunks(WORD) {
+            let mut bytes = [0; WORD];
+            for one in wanted.iter().take(if set.is_none() { FEW } else { 0 }) {
+                bytes.iter_mut().zip(values).for_each(|(byte, value)| *byte |= u8::from(value == one));
+            }
+            if let Some(set) = &set {
+                bytes.iter_mut().zip(values).for_each(|(byte, value)| *byte = set.has(value.distance(least)));
+            }
+            mask.push(packed(&bytes), values.len());
+        }
+    }
+    Some(mask.finish())
+}
+
+/// A bit for each distance from a value.
+struct Set(Vec<u64>);
+
+impl Set {
+    /// Those of some values; `None` where the greatest distance is too far.
+    fn of<I: Integer>(values: &[I], least: I, greatest: I) -> Option<Self> {
+        let span = greatest.distance(least);
+        let mut words = (span < SPAN_MAX).then(|| vec![0; span / WORD + 1])?;
+        for distance in values.iter().map(|value| value.distance(least)) {
+            words[distance / WORD] |= 1 << (distance % WORD);
+        }
+        Some(Self(words))
+    }
+
+    fn has(&self, distance: usize) -> u8 {
+        u8::from(self.0.get(distance / WORD).is_some_and(|word| word >> (distance % WORD) & 1 == 1))
+    }
 }
 
 /// The lowest bit of each byte, all others of which are 0.

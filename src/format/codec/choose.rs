@@ -15,7 +15,7 @@ use crate::format::{Error, Result};
 /// What an encoding needs to know to encode, and how it has its children encoded.
 ///
 /// Trees stay within the format's bounds because parents rule encodings out for their children: an encoding hardly ever pays twice on a path, and
-/// the deepest path there can be is NARROW, DICTIONARY, RUN_LENGTH, DELTA, FRAME and a patch.
+/// the deepest path there can be is NARROW, DICTIONARY, RUN_LENGTH, DELTA, FRAME and a patch, or without RUN_LENGTH, a patch that is DELTA and FRAME.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Context<'a> {
     goal: Goal,
@@ -64,6 +64,13 @@ impl<'a> Context<'a> {
     /// The same without patches in frames: for patches.
     pub(super) fn unpatched(self) -> Self {
         Self { patched: false, ..self }
+    }
+
+    /// For the positions of patches, which ascend in small steps. Trees without runs have room for that.
+    pub(super) fn of_positions(&self) -> Context<'static> {
+        let has_room = self.ruled_out & bit(EncodingId::RunLength) == 0;
+        let child = self.child(&[EncodingId::Dictionary, EncodingId::RunLength, EncodingId::Delta, EncodingId::Planes]).unpatched();
+        Context { ruled_out: if has_room { child.ruled_out & !bit(EncodingId::Delta) } else { child.ruled_out }, ..child }
     }
 
     /// Whether a frame may have patches.

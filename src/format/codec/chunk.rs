@@ -25,6 +25,8 @@ pub(crate) struct ChunkDictionary {
     ptype: PType,
     count: usize,
     pages: Vec<Node>,
+    /// The code behind the last one of each page.
+    ends: Vec<usize>,
     all: OnceLock<Decoded>,
     /// Values that were looked up without decoding all.
     picked: AtomicUsize,
@@ -33,14 +35,19 @@ pub(crate) struct ChunkDictionary {
 impl ChunkDictionary {
     /// A dictionary of these pages, of which there is at least one.
     pub(crate) fn new(ptype: PType, pages: Vec<Node>) -> Result<Self> {
-        let count = pages.iter().fold(0_usize, |count, page| count.saturating_add(page.count()));
+        let mut count = 0_usize;
+        let ends = pages.iter().map(|page| {
+            count = count.saturating_add(page.count());
+            count
+        });
+        let ends = ends.collect();
         if pages.len() > DICTIONARY_PAGES_MAX || count > COUNT_MAX {
             return Err(Error::invalid_file(format!("a dictionary of {} pages and {count} values", pages.len())));
         }
         if pages.iter().any(|page| page.ptype() != ptype) {
             return Err(mixed_up());
         }
-        Ok(Self { ptype, count, pages, all: OnceLock::new(), picked: AtomicUsize::new(0) })
+        Ok(Self { ptype, count, pages, ends, all: OnceLock::new(), picked: AtomicUsize::new(0) })
     }
 
     /// The same of values that are at hand.
@@ -50,7 +57,7 @@ impl ChunkDictionary {
             Values::Fixed { bytes, .. } => Decoded::Fixed(bytes.clone()),
             Values::Bytes(array) => Decoded::Views { views: array.views().clone(), buffers: array.data_buffers().to_vec() },
         };
-        Self { ptype: values.ptype(), count: values.len(), pages: Vec::new(), all: all.into(), picked: AtomicUsize::new(0) }
+        Self { ptype: values.ptype(), count: values.len(), pages: Vec::new(), ends: Vec::new(), all: all.into(), picked: AtomicUsize::new(0) }
     }
 
     pub(super) fn ptype(&self) -> PType {
@@ -67,27 +74,61 @@ impl ChunkDictionary {
             return Ok(all);
         }
         let mut out = Output::new(self.ptype, self.count);
-        self.pages.iter().try_for_each(|page| page.decode(0..page.count(), &mut out))?;
+        self.pages.iter().try_for_each(|page| page.append_all(&mut out))?;
         Ok(self.all.get_or_init(|| out.finish()))
     }
 
-    /// Whether so many values more are few enough to be looked up one by one.
-    pub(super) fn is_rarely_read(&self, values: usize) -> bool {
-        self.all.get().is_none()
-            && self.picked.load(Ordering::Relaxed).saturating_add(values) <= self.count / if self.ptype == PType::Bytes { RARE_TEXT } else { RARE }
+    /// Whether so many values more are better looked up among those that they are than among all.
+    pub(super) fn is_better_in_part(&self, values: usize) -> bool {
+        let is_in_parts = self.ptype == PType::Bytes && self.pages.len() > 1 && self.pages.iter().any(|page| !page.is_decoded());
+        self.all.get().is_none() && (is_in_parts || self.is_rarely_read(values))
     }
 
-    /// Appends what these codes stand for, which have been checked, and decodes no more than the blocks that they are in.
-    pub(super) fn pick(&self, codes: &[u32], out: &mut Output) -> Result<()> {
+    /// Whether so many values more are few enough to be looked up one by one.
+    fn is_rarely_read(&self, values: usize) -> bool {
+        self.picked.load(Ordering::Relaxed).saturating_add(values) <= self.count / if self.ptype == PType::Bytes { RARE_TEXT } else { RARE }
+    }
+
+    /// Appends what these codes stand for, which have been checked. No more than the pages that they are in are decoded: rows that lie together
+    /// share values that came together.
+    pub(super) fn look_up(&self, codes: &[u32], out: &mut Output) -> Result<()> {
+        let mut is_wanted = vec![false; self.pages.len()];
+        for &code in codes {
+            if let Some(is_wanted) = is_wanted.get_mut(self.page_of(code)) {
+                *is_wanted = true;
+            }
+        }
+        let wanted = || self.pages.iter().zip(&self.ends).zip(&is_wanted).map(|(page, is_wanted)| Some(page).filter(|_| *is_wanted));
+        if self.is_rarely_read(codes.len()) && wanted().any(|page| page.is_some_and(|(page, _)| !page.is_decoded())) {
+            return self.pick(codes, out);
+        }
+        let decoded = wanted().map(|page| {
+            let Some((page, end)) = page else { return Ok((0, &[][..], 0)) };
+            let Decoded::Views { views, buffers } = page.all()? else { return Err(mixed_up()) };
+            Ok((end - page.count(), &views[..], out.views(buffers)?.1))
+        });
+        let decoded: Vec<(usize, &[u128], u32)> = decoded.collect::<Result<_>>()?;
+        let (out, _) = out.views(&[])?;
+        out.extend(codes.iter().map(|&code| {
+            let (first, views, base) = decoded.get(self.page_of(code)).copied().unwrap_or_default();
+            rebase(views.get(code as usize - first).copied().unwrap_or_default(), base)
+        }));
+        Ok(())
+    }
+
+    fn page_of(&self, code: u32) -> usize {
+        self.ends.partition_point(|end| *end <= code as usize)
+    }
+
+    /// Decodes no more than the blocks that the codes are in.
+    fn pick(&self, codes: &[u32], out: &mut Output) -> Result<()> {
         self.picked.fetch_add(codes.len(), Ordering::Relaxed);
         let mut wanted = codes.to_vec();
         wanted.sort_unstable();
         wanted.dedup();
         let mut found = Output::new(self.ptype, wanted.len());
-        let mut first = 0;
-        for page in &self.pages {
-            self.pick_from(page, first..first + page.count(), &wanted, &mut found)?;
-            first += page.count();
+        for (page, end) in self.pages.iter().zip(&self.ends) {
+            self.pick_from(page, end - page.count()..*end, &wanted, &mut found)?;
         }
         let places = codes.iter().map(|code| wanted.partition_point(|other| other < code));
         match found.finish() {
@@ -192,6 +233,8 @@ mod tests {
                 };
                 let (page, dictionary) = open();
                 let all = decoded(&page, ptype, None).unwrap();
+                // Text was decoded page by page the first time.
+                assert_eq!(all, decoded(&page, ptype, None).unwrap());
                 assert!(dictionary.all.get().is_some());
                 let expected: Vec<u32> = codes.clone();
                 let alone = Page::open(
@@ -206,6 +249,35 @@ mod tests {
                 assert!(dictionary.all.get().is_none(), "a few values were looked up, and all were decoded");
             }
         }
+    }
+
+    #[test]
+    fn text_is_decoded_in_no_more_pages_than_the_codes_are_in() {
+        let values = words();
+        let pages = [(0, 1000), (1000, 3500), (4500, 500)].map(|(from, count)| dictionary_page(&values.slice(from, count), None));
+        let dictionary = Arc::new(open_dictionary(&pages, &expect(PType::Bytes)).unwrap());
+        let read = |codes: &[u32]| {
+            let page = Page::open_with(&codes_page(codes, PType::Bytes), &expect(PType::Bytes), || Ok(Some(Arc::clone(&dictionary)))).unwrap();
+            let expected: Vec<Vec<u8>> = codes.iter().map(|code| format!("the {code:05}th word of many, ü").into_bytes()).collect();
+            let middle = codes.len() / 3..codes.len();
+            let keep = BooleanBuffer::collect_bool(middle.len(), |row| row % 3 != 1);
+            let mut out = Output::new(PType::Bytes, 0);
+            page.decode_kept(middle.clone(), &keep, &mut out).unwrap();
+            page.decode(middle.clone(), &mut out).unwrap();
+            let Decoded::Views { views, buffers } = out.finish() else { panic!("numbers") };
+            let found = BinaryViewArray::try_new(views, buffers, None).unwrap();
+            let kept = keep.set_indices().map(|row| &expected[middle.start + row]).chain(&expected[middle.clone()]);
+            assert!(found.iter().eq(kept.map(|value| Some(&value[..]))));
+            let is_decoded: Vec<bool> = dictionary.pages.iter().map(Node::is_decoded).collect();
+            (is_decoded, dictionary.all.get().is_some())
+        };
+        // Both ends, and with each page's last and first value.
+        assert_eq!(
+            read(&(0..600).map(|row| if row % 2 == 0 { row % 1000 } else { 4500 + row % 500 }).collect::<Vec<_>>()),
+            (vec![true, false, true], false)
+        );
+        assert_eq!(read(&[999; 100]), (vec![true, false, true], false));
+        assert_eq!(read(&[0, 999, 1000, 4499, 4500, 4999, 1000, 0].repeat(20)), (vec![true; 3], true));
     }
 
     #[test]

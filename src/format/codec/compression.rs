@@ -39,11 +39,11 @@ impl Compression {
         })
     }
 
-    /// The most bytes of the dictionary of a chunk, which a query of few rows may have to read as a whole.
+    /// The most bytes of the dictionary of a chunk, which a query of few rows has to fetch as a whole.
     pub(crate) fn dictionary_bytes(self) -> usize {
         match self {
-            Self::Fast | Self::Balanced => 1 << 20,
-            Self::Small => 8 << 20,
+            Self::Fast => 1 << 20,
+            Self::Balanced | Self::Small => 8 << 20,
         }
     }
 

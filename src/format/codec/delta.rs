@@ -8,9 +8,10 @@ use zerocopy::IntoBytes;
 use super::choose::Context;
 use super::node::{EncodedNode, Node, Parts};
 use super::pack::{Lane, is_lane, with_lane};
+use super::planes::{cost_of, piece};
 use super::sample::{Cost, Sample, real};
 use super::words::words_from;
-use super::{BLOCK, Decode, Encoding, EncodingId, Output, Values};
+use super::{BLOCK, Decode, Encoding, EncodingId, Output, PType, Values};
 use crate::format::Result;
 
 #[derive(Debug)]
@@ -22,18 +23,12 @@ impl Encoding for Delta {
         if sample.count() < BLOCK / 4 {
             return None;
         }
-        let bytes: Vec<u8> = with_lane!(ptype, T => {
-            let words = words_from::<T>(bytes);
-            let behind = (1..words.len()).filter(|&index| !sample.is_seam(index));
-            let differences: Vec<T> = behind.map(|index| words[index].minus(words[index - 1])).collect();
-            differences.as_bytes().to_vec()
-        });
-        let differences = Values::Fixed { ptype: *ptype, bytes: Buffer::from(bytes) };
-        let cost = super::frame::Frame.estimate(&Sample::of(&differences, None, sample.goal().without_zstd()).ok()?)?;
-        let scale = real(sample.count()) / real(differences.len().max(1));
+        let packed = with_lane!(ptype, T => packed::<T>(bytes, *ptype, sample))?;
+        let planes = with_lane!(ptype, T => in_planes::<T>(*ptype, sample, packed.total(sample.goal().compression)));
+        let cost = planes.unwrap_or(packed);
         let firsts = real(sample.count().div_ceil(BLOCK) * ptype.width()?);
         // A slope that is the same everywhere is a constant and takes no bytes at all: what is left is the time.
-        Some(Cost { bytes: cost.bytes * scale + firsts + 100.0, nanos: cost.nanos * scale + 0.25 * real(sample.count()) })
+        Some(Cost { bytes: cost.bytes + firsts + 100.0, nanos: cost.nanos + 0.25 * real(sample.count()) })
     }
 
     fn encode(&self, values: &Values, context: &Context<'_>) -> Result<Option<EncodedNode>> {
@@ -57,6 +52,33 @@ impl Encoding for Delta {
         parts.check(differences.count() == parts.count, "it has not one difference per value")?;
         Ok(Box::new(Differences { firsts, differences }))
     }
+}
+
+/// What the differences cost as FRAME.
+fn packed<T: Lane>(sampled: &[u8], ptype: PType, sample: &Sample<'_>) -> Option<Cost> {
+    let words = words_from::<T>(sampled);
+    let behind = (1..words.len()).filter(|&index| !sample.is_seam(index));
+    let differences: Vec<T> = behind.map(|index| words[index].minus(words[index - 1])).collect();
+    let scale = real(sample.count()) / real(differences.len().max(1));
+    let differences = Values::Fixed { ptype, bytes: Buffer::from(differences.as_bytes()) };
+    let cost = super::frame::Frame.estimate(&Sample::of(&differences, None, sample.goal().without_zstd()).ok()?)?;
+    Some(Cost { bytes: cost.bytes * scale, nanos: cost.nanos * scale })
+}
+
+/// The same as PLANES, if they have fewer bits than the values and cost no more than `most`.
+fn in_planes<T: Lane>(ptype: PType, sample: &Sample<'_>, most: f64) -> Option<Cost> {
+    let Values::Fixed { bytes, .. } = sample.all() else { return None };
+    let words = words_from::<T>(bytes);
+    let words = piece(&words);
+    let differences: Vec<T> = words.windows(2).map(|pair| pair[1].minus(pair[0])).collect();
+    let least = words.iter().min()?;
+    let bits = |words: &mut dyn Iterator<Item = u8>| words.map(usize::from).sum::<usize>();
+    let of_values = bits(&mut words.iter().map(|word| word.minus(*least).bits()));
+    let of_differences = bits(&mut differences.iter().map(|word| word.bits().min(T::default().minus(*word).bits())));
+    if sample.goal().zstd_level.is_none() || of_differences >= of_values {
+        return None;
+    }
+    cost_of(&differences, ptype, sample, most)
 }
 
 /// The first value of each block, and all differences. That of a first value means nothing and repeats the next one, so that an even slope is a

@@ -151,10 +151,10 @@ impl Entries {
 
 impl Decode for Coded {
     fn decode(&self, range: Range<usize>, out: &mut Output) -> Result<()> {
-        if let Some(dictionary) = self.rarely_read(range.len()) {
+        if let Some(dictionary) = self.read_in_part(range.len()) {
             let mut codes = Vec::with_capacity(range.len());
             self.append_all_codes(range, &mut codes)?;
-            return dictionary.pick(&codes, out);
+            return dictionary.look_up(&codes, out);
         }
         match self.codes.ptype() {
             PType::U8 => self.decode_codes::<u8>(range, out),
@@ -164,11 +164,11 @@ impl Decode for Coded {
     }
 
     fn decode_kept(&self, range: Range<usize>, keep: &BooleanBuffer, out: &mut Output) -> Result<()> {
-        if let Some(dictionary) = self.rarely_read(keep.count_set_bits()) {
+        if let Some(dictionary) = self.read_in_part(keep.count_set_bits()) {
             let mut codes = Vec::with_capacity(range.len());
             self.append_all_codes(range, &mut codes)?;
             let kept: Vec<u32> = keep.set_indices().filter_map(|index| codes.get(index).copied()).collect();
-            return dictionary.pick(&kept, out);
+            return dictionary.look_up(&kept, out);
         }
         match (self.codes.ptype(), self.values.all()?) {
             (PType::U8, Decoded::Fixed(values)) => self.pick::<u8>(range, keep, values, out),
@@ -193,10 +193,10 @@ impl Decode for Coded {
 }
 
 impl Coded {
-    /// The dictionary of the chunk, where it is better not decoded for so few of its values.
-    fn rarely_read(&self, values: usize) -> Option<&ChunkDictionary> {
+    /// The dictionary of the chunk, where it is better not decoded as a whole for so many values.
+    fn read_in_part(&self, values: usize) -> Option<&ChunkDictionary> {
         match &self.values {
-            Entries::Chunk(dictionary) => Some(&**dictionary).filter(|dictionary| dictionary.is_rarely_read(values)),
+            Entries::Chunk(dictionary) => Some(&**dictionary).filter(|dictionary| dictionary.is_better_in_part(values)),
             Entries::Page(_) => None,
         }
     }

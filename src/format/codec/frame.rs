@@ -19,19 +19,21 @@ pub(super) struct Frame;
 
 /// What the nodes of patches take, however few there are.
 const PATCHES_BYTES: f64 = 100.0;
-/// What decoding a patch costs, in bytes.
-const PATCH_TIME: f64 = 2.0;
+/// What the position of a patch takes, and the time to decode it, in bytes.
+const PATCH_BYTES: f64 = 1.75;
 /// No more than one value in so many is patched.
-const PATCHED_PART: usize = 8;
+const PATCHED_PART: usize = 4;
 /// Fewer values of a block than this are unpacked one by one.
 const SINGLES_MAX: usize = 16;
 
 impl Encoding for Frame {
     fn estimate(&self, sample: &Sample<'_>) -> Option<Cost> {
-        let (true, Values::Fixed { ptype, bytes }) = (is_lane(sample.values().ptype()), sample.values()) else { return None };
-        with_lane!(ptype, T => {
-            let (bytes, width) = Plan::of(&ordered::<T>(bytes, *ptype), None, sample.count()).map(|plan| (plan.bytes, T::BITS / 8))?;
-            Some(Cost { bytes, nanos: real(sample.count()) * (0.02 + 0.035 * f64::from(width)) })
+        sample.packed_cost(|| {
+            let (true, Values::Fixed { ptype, bytes }) = (is_lane(sample.values().ptype()), sample.values()) else { return None };
+            with_lane!(ptype, T => {
+                let (bytes, width) = Plan::of(&ordered::<T>(bytes, *ptype), None, sample.count()).map(|plan| (plan.bytes, T::BITS / 8))?;
+                Some(Cost { bytes, nanos: real(sample.count()) * (0.02 + 0.035 * f64::from(width)) })
+            })
         })
     }
 
@@ -100,14 +102,15 @@ impl<T: Lane> Plan<T> {
     /// The cheapest plan for `count` values, of which some are sampled and, if known, the bounds are given. Numbers are ordered ones.
     fn of(sample: &[T], bounds: Option<(T, T)>, count: usize) -> Option<Self> {
         let least = sample.iter().copied().min()?;
-        // A few values far below the others are better patched than looked up to.
+        // Values far below the others are better patched than looked up to: a few, or as many as differences may have that jump back.
         let mut sorted = sample.to_vec();
-        let low_value = *sorted.select_nth_unstable(sample.len() / 50).1;
+        let mut quantile = |part: usize| *sorted.select_nth_unstable(sample.len() / part).1;
+        let low_values = [quantile(2 * PATCHED_PART), quantile(50)];
         let bounds = bounds.unwrap_or((least, sample.iter().copied().max()?));
         let (reference, width) = whole(bounds);
         let mut best = Self { reference, width, bytes: Self::packed(width, count) };
-        for reference in [bounds.0, least, low_value] {
-            best.improve(reference, sample, count);
+        for reference in [bounds.0, least].into_iter().chain(low_values) {
+            best.improve(reference, width, sample, count);
         }
         Some(best)
     }
@@ -116,16 +119,19 @@ impl<T: Lane> Plan<T> {
         real(packed_length(width) * count.div_ceil(BLOCK))
     }
 
-    /// Tries every width with this reference; what does not fit is patched, and so is what lies below the reference, because it wraps.
-    fn improve(&mut self, reference: T, sample: &[T], count: usize) {
+    /// Tries every width with this reference; what does not fit is patched, and so is what lies below the reference, because it wraps. A patch has `widest` bits.
+    fn improve(&mut self, reference: T, widest: u8, sample: &[T], count: usize) {
         let mut histogram = [0usize; 65];
         for &value in sample {
             histogram[usize::from(value.minus(reference).bits())] += 1;
         }
         let mut outliers = 0;
-        let patch = 2.0 + real(size_of::<T>()) + PATCH_TIME;
+        let patch = PATCH_BYTES + f64::from(widest) / 8.0;
         for width in (0..T::BITS).rev() {
             outliers += histogram[usize::from(width) + 1];
+            if outliers > sample.len() / PATCHED_PART {
+                break;
+            }
             let patched = real(outliers) * real(count) / real(sample.len());
             let bytes = Self::packed(width, count) + PATCHES_BYTES + patched * patch;
             if bytes < self.bytes {
@@ -140,8 +146,8 @@ fn encode_words<T: Lane>(words: &[T], ptype: PType, plan: (T, u8), whole: (T, u8
     let (mut positions, mut values) = outliers(words, reference, width);
     // The sample may have missed where they stand.
     if positions.len() > words.len() / PATCHED_PART {
-        (reference, width) = whole;
-        (positions, values) = Default::default();
+        (reference, width) = if context.may_patch() { cheapest(words, reference, whole) } else { whole };
+        (positions, values) = outliers(words, reference, width);
     }
     let mut packed = Vec::with_capacity(packed_length(width) * words.len().div_ceil(BLOCK));
     let (blocks, rest) = words.as_chunks::<BLOCK>();
@@ -156,14 +162,22 @@ fn encode_words<T: Lane>(words: &[T], ptype: PType, plan: (T, u8), whole: (T, u8
     }
     let mut children = Vec::new();
     if !positions.is_empty() {
-        let context = context.child(&[EncodingId::Dictionary, EncodingId::RunLength, EncodingId::Delta]).unpatched();
+        let numbers = context.child(&[EncodingId::Dictionary, EncodingId::RunLength, EncodingId::Delta, EncodingId::Planes]).unpatched();
         let patched = Values::Fixed { ptype, bytes: Buffer::from(values.as_bytes()) };
-        children.push(context.encode(&Values::Fixed { ptype: PType::U32, bytes: Buffer::from(positions.as_bytes()) })?);
-        children.push(context.encode(&patched)?);
+        let positions = Values::Fixed { ptype: PType::U32, bytes: Buffer::from(positions.as_bytes()) };
+        children.push(context.of_positions().encode(&positions)?);
+        children.push(numbers.encode(&patched)?);
     }
     let params = [reference.to_u64(), u64::from(width) | (positions.len() as u64) << 32];
     let buffers = vec![context.buffer(packed, Kind::Numbers)];
     Ok(EncodedNode { encoding: EncodingId::Frame, ptype, count: words.len(), params, buffers, children })
+}
+
+/// The reference and width that all values together are cheapest with: these, with another width, or those that need no patches.
+fn cheapest<T: Lane>(words: &[T], reference: T, whole: (T, u8)) -> (T, u8) {
+    let mut best = Plan { reference: whole.0, width: whole.1, bytes: Plan::<T>::packed(whole.1, words.len()) };
+    best.improve(reference, whole.1, words, words.len());
+    (best.reference, best.width)
 }
 
 /// Where the values that do not fit stand, and what they are.

@@ -19,6 +19,7 @@ mod frame;
 mod narrow;
 mod onpair;
 mod plain;
+mod planes;
 mod run_length;
 
 mod cardinality;
@@ -115,6 +116,8 @@ encodings! {
     AlpRd = 9, "ALP_RD", alp_rd::AlpRd;
     /// Codes of pieces of text that come again.
     OnPair = 10, "ONPAIR", onpair::OnPair;
+    /// The bytes of integers, place by place.
+    Planes = 11, "PLANES", planes::Planes;
 }
 
 impl EncodingId {

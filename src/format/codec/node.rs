@@ -10,6 +10,7 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::buffer::{EncodedBuffer, StoredBuffer, ZSTD};
+use super::plain::rebase;
 use super::{BLOCK, ChunkDictionary, Codes, Decode, Decoded, EncodingId, Output, PType};
 use crate::format::wire::{ceil8, pad8, read, read_slice};
 use crate::format::{Error, Result};
@@ -236,6 +237,23 @@ impl Node {
         self.decode(0..self.count, &mut out)?;
         Ok(self.all.get_or_init(|| out.finish()))
     }
+
+    /// Whether all values are at hand.
+    pub(super) fn is_decoded(&self) -> bool {
+        self.all.get().is_some()
+    }
+
+    /// Appends all values, as decoded before or now.
+    pub(super) fn append_all(&self, out: &mut Output) -> Result<()> {
+        match self.all.get() {
+            Some(Decoded::Views { views, buffers }) => {
+                let (out, base) = out.views(buffers)?;
+                out.extend(views.iter().map(|&view| rebase(view, base)));
+                Ok(())
+            }
+            _ => self.decode(0..self.count, out),
+        }
+    }
 }
 
 /// What a node of a page is made of; each encoding takes it apart and refuses what does not fit.
@@ -265,6 +283,12 @@ impl Parts {
             (Ok(buffers), Ok(children)) => Ok((buffers, children)),
             _ => Err(self.invalid(format!("needs {BUFFERS} buffers and {CHILDREN} children"))),
         }
+    }
+
+    /// Takes the buffers of a node without children, however many.
+    pub(super) fn take_buffers(&mut self) -> Result<Vec<StoredBuffer>> {
+        self.check(self.children.is_empty(), "it has children")?;
+        Ok(std::mem::take(&mut self.buffers))
     }
 
     /// Refuses the node unless `holds`.

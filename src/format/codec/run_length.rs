@@ -59,7 +59,7 @@ impl Encoding for RunLength {
         let ends = Values::Fixed { ptype: PType::U32, bytes: Buffer::from_vec(ends) };
         let children = vec![
             context.child_of_values(&[EncodingId::RunLength]).encode(&picked)?,
-            context.child(&[EncodingId::RunLength, EncodingId::Dictionary]).encode(&ends)?,
+            context.child(&[EncodingId::RunLength, EncodingId::Dictionary, EncodingId::Planes]).encode(&ends)?,
         ];
         let (ptype, count) = (values.ptype(), values.len());
         Ok(Some(EncodedNode { encoding: EncodingId::RunLength, ptype, count, params: [0; 2], buffers: Vec::new(), children }))

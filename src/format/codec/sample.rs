@@ -64,6 +64,7 @@ pub(super) struct Sample<'a> {
     text_bytes: OnceCell<f64>,
     zstd_left: OnceCell<f64>,
     text_left: OnceCell<f64>,
+    packed: OnceCell<Option<Cost>>,
 }
 
 impl<'a> Sample<'a> {
@@ -78,7 +79,16 @@ impl<'a> Sample<'a> {
             let indexes: Vec<u32> = starts.flat_map(|start| (start..start + RUN).map(|index| u32::try_from(index).unwrap_or(0))).collect();
             all.pick(&indexes)?
         };
-        Ok(Self { all, validity, values, goal, text_bytes: OnceCell::new(), zstd_left: OnceCell::new(), text_left: OnceCell::new() })
+        Ok(Self {
+            all,
+            validity,
+            values,
+            goal,
+            text_bytes: OnceCell::new(),
+            zstd_left: OnceCell::new(),
+            text_left: OnceCell::new(),
+            packed: OnceCell::new(),
+        })
     }
 
     /// What the encodings are judged by.
@@ -140,6 +150,11 @@ impl<'a> Sample<'a> {
     /// The part of its size that ZSTD would leave of the values written plainly, worth it or not.
     pub(super) fn text_left(&self) -> f64 {
         *self.text_left.get_or_init(|| part_left(&self.plain_bytes(), self.goal.zstd_level.unwrap_or(ZSTD_LEVEL)))
+    }
+
+    /// What the values cost as FRAME, which `estimate` finds out once.
+    pub(super) fn packed_cost(&self, estimate: impl FnOnce() -> Option<Cost>) -> Option<Cost> {
+        *self.packed.get_or_init(estimate)
     }
 
     /// What so many strings with so many bytes cost as PLAIN, under ZSTD where that pays.

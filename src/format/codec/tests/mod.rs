@@ -158,7 +158,7 @@ fn check(name: &str, values: &Values) {
             EncodingId::Alp => matches!(values.ptype(), PType::F32 | PType::F64),
             EncodingId::Bitmap => values.ptype() == PType::Bool,
             EncodingId::RunLength => !values.is_empty(),
-            EncodingId::Frame | EncodingId::Delta => !values.is_empty() && super::pack::is_lane(values.ptype()),
+            EncodingId::Frame | EncodingId::Delta | EncodingId::Planes => !values.is_empty() && super::pack::is_lane(values.ptype()),
             EncodingId::Constant | EncodingId::Narrow | EncodingId::AlpRd => false,
         };
         assert!(done || !must, "{name}: {} refuses", forced.name());

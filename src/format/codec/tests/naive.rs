@@ -89,6 +89,11 @@ fn values(node: &Node) -> Vec<Value> {
             fronts.iter().zip(&rests).map(join).collect()
         }
         10 => onpair(node),
+        11 => {
+            let reference = node.params[0].to_le_bytes()[..width].to_vec();
+            let difference = |at: usize| (0..width).map(|place| node.buffers.get(place).map_or(0, |plane| plane[at])).collect::<Value>();
+            (0..node.count).map(|at| add(&reference, &difference(at))).collect()
+        }
         other => unreachable!("encoding {other}"),
     };
     assert_eq!(found.len(), node.count);

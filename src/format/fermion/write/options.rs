@@ -8,6 +8,9 @@ use crate::format::fermion::batches::reserved_name;
 use crate::format::fermion::bloom::can_have_filter;
 use crate::format::fermion::footer::NO_CIT_CMBS_MAX;
 
+/// The greatest level of ZSTD.
+const ZSTD_LEVEL_MAX: i32 = 22;
+
 /// How to write a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WriterOptions {
@@ -105,7 +108,9 @@ impl WriterOptions {
             return Err(Error::invalid_argument(message));
         }
         match self.zstd_level {
-            Some(level) if !(1..=22).contains(&level) => Err(Error::invalid_argument(format!("zstd_level is {level}; it must be between 1 and 22"))),
+            Some(level) if !(1..=ZSTD_LEVEL_MAX).contains(&level) => {
+                Err(Error::invalid_argument(format!("zstd_level is {level}; it must be between 1 and {ZSTD_LEVEL_MAX}")))
+            }
             _ => Ok(()),
         }
     }
@@ -142,6 +147,11 @@ impl WriterOptions {
 
     pub(super) fn encode(&self) -> EncodeOptions {
         EncodeOptions { zstd_level: self.zstd_level, compression: self.compression, ..EncodeOptions::default() }
+    }
+
+    /// For the values of dictionaries, which are written once for all of a chunk's pages: there is more time for each.
+    pub(super) fn encode_dictionary(&self) -> EncodeOptions {
+        EncodeOptions { zstd_level: self.zstd_level.map(|level| (level + 2).min(ZSTD_LEVEL_MAX)), ..self.encode() }
     }
 }
 

@@ -11,8 +11,8 @@ const WINDOW: usize = 32 << 10;
 /// sample shows.
 const WORTH: f64 = 1.1;
 const FIRST_WORTH: f64 = 1.5;
-/// Bytes of the values of one page of a dictionary.
-const PAGE_BYTES: usize = 2 << 20;
+/// Bytes of the values of one page of a dictionary: of text, each page is decoded by itself.
+const PAGE_BYTES: usize = 512 << 10;
 
 /// What pages cost, and would cost by themselves.
 #[derive(Debug, Clone, Copy, Default)]

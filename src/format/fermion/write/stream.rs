@@ -27,6 +27,8 @@ pub(super) struct PageSettings {
     checksums: bool,
     statistics: bool,
     encode: EncodeOptions,
+    /// For the pages of dictionaries.
+    dictionary: EncodeOptions,
     /// The part of wrong answers that a bloom filter of the values may give, if there is to be one.
     filter: Option<f64>,
 }
@@ -40,6 +42,7 @@ impl PageSettings {
             checksums: options.checksums,
             statistics: options.statistics,
             encode: options.encode(),
+            dictionary: options.encode_dictionary(),
         }
     }
 
@@ -60,7 +63,9 @@ impl PageSettings {
 
     fn page(&self, page: &Unencoded, rows: usize, memory: &Memory) -> Result<(Vec<u8>, Memory)> {
         let rows = width(rows)?;
-        let (encoded, memory) = encode_next(&page.values, page.nulls.as_ref(), &self.encode, memory)?;
+        // A page without rows is one of a dictionary.
+        let options = if rows == 0 { &self.dictionary } else { &self.encode };
+        let (encoded, memory) = encode_next(&page.values, page.nulls.as_ref(), options, memory)?;
         Ok((write_page(&encoded, rows, self.checksums), memory))
     }
 }

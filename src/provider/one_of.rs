@@ -1,0 +1,117 @@
+//! Lists of constants that a column of integers, dates, times or decimals is compared with: `IN`.
+//!
+//! The engine looks each value up in a hash table. Neighbours often lie close together, and then few of the constants lie among them, or none does.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use arrow::buffer::BooleanBuffer;
+use arrow::datatypes::{DataType, Schema};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{Column, InListExpr, Literal};
+
+use crate::format::array::integers::{first, limits, one_of};
+
+/// The values of a type that pass.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct OneOf {
+    data_type: DataType,
+    /// Ascending, each once.
+    values: Vec<i128>,
+}
+
+impl OneOf {
+    /// Whether the only column of `schema` is one of some constants. One that is null is never equal to anything.
+    pub(super) fn of(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<Self> {
+        let [field] = schema.fields().as_ref() else { return None };
+        limits(field.data_type())?;
+        let list = expr.downcast_ref::<InListExpr>().filter(|list| !list.negated())?;
+        list.expr().downcast_ref::<Column>().filter(|column| column.index() == 0)?;
+        let mut values = Vec::with_capacity(list.len());
+        for value in list.list() {
+            let value = value.downcast_ref::<Literal>()?.value();
+            if value.is_null() {
+                continue;
+            }
+            let array = value.to_array().ok().filter(|array| array.data_type() == field.data_type())?;
+            values.push(first(&array)?);
+        }
+        values.sort_unstable();
+        values.dedup();
+        Some(Self { data_type: field.data_type().clone(), values })
+    }
+
+    /// Which values of an array pass, if it is of the type and that is sooner known here than to the engine. Null does not.
+    pub(super) fn pass(&self, array: &ArrayRef) -> Option<BooleanBuffer> {
+        if *array.data_type() != self.data_type {
+            return None;
+        }
+        let pass = one_of(array, &self.values)?;
+        Some(match array.nulls().filter(|nulls| nulls.null_count() > 0) {
+            Some(nulls) => &pass & nulls.inner(),
+            None => pass,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{AsArray, BooleanArray, Int32Array, Int64Array};
+    use arrow::compute::cast;
+    use arrow::datatypes::{Field, TimeUnit};
+    use arrow::record_batch::RecordBatch;
+    use datafusion::common::ScalarValue;
+    use datafusion::physical_expr::expressions::{col, in_list, lit};
+
+    fn engine(expr: &Arc<dyn PhysicalExpr>, batch: &RecordBatch) -> BooleanBuffer {
+        let passed = expr.evaluate(batch).unwrap().into_array(batch.num_rows()).unwrap();
+        let passed: &BooleanArray = passed.as_boolean();
+        passed.nulls().map_or(passed.values().clone(), |nulls| passed.values() & nulls.inner())
+    }
+
+    /// Numbers from 0 to about 100 that ascend slowly, with nulls or without, cut.
+    fn arrays(data_type: &DataType) -> Vec<ArrayRef> {
+        let array = |rows: i32, nulls: bool| {
+            cast(&(0..rows).map(|row| (!nulls || row % 5 != 2).then_some(row * 100 / rows)).collect::<Int32Array>(), data_type).unwrap()
+        };
+        let arrays = [(1, false), (100, true), (1024, false), (5000, true), (5000, false)].map(|(rows, nulls)| array(rows, nulls));
+        arrays.into_iter().flat_map(|array| [array.slice(array.len() / 3, array.len() - array.len() / 3), array]).collect()
+    }
+
+    #[test]
+    fn it_passes_what_the_engine_does() {
+        use DataType::*;
+        let second = TimeUnit::Second;
+        let types = [Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64, Date32, Time32(second), Decimal64(12, 0), Decimal128(20, 0)];
+        for data_type in types {
+            let schema = Schema::new(vec![Field::new("c", data_type.clone(), true)]);
+            for list in [vec![], vec![7], vec![99, 3, 3, 120], (0..100).step_by(7).collect(), (20..80).collect()] {
+                for has_null in [false, true] {
+                    let scalar = |value: i32| ScalarValue::try_from_array(&cast(&Int32Array::from(vec![value]), &data_type).unwrap(), 0);
+                    let mut values: Vec<_> = list.iter().map(|value| lit(scalar(*value).unwrap())).collect();
+                    values.extend(has_null.then(|| lit(ScalarValue::try_from(&data_type).unwrap())));
+                    let expr = in_list(col("c", &schema).unwrap(), values.clone(), &false, &schema).unwrap();
+                    let one_of = OneOf::of(&expr, &schema).unwrap();
+                    for array in arrays(&data_type) {
+                        let batch = RecordBatch::try_new(Arc::new(schema.clone()), vec![Arc::clone(&array)]).unwrap();
+                        assert_eq!(one_of.pass(&array).unwrap(), engine(&expr, &batch), "{data_type} in {list:?}");
+                    }
+                    let negated = in_list(col("c", &schema).unwrap(), values, &true, &schema).unwrap();
+                    assert_eq!(OneOf::of(&negated, &schema), None);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn many_constants_among_far_values_are_left_to_the_engine() {
+        let schema = Schema::new(vec![Field::new("c", DataType::Int64, true)]);
+        let list = (0..1000).map(|value| lit(value * 1_000_003_i64)).collect();
+        let one_of = OneOf::of(&in_list(col("c", &schema).unwrap(), list, &false, &schema).unwrap(), &schema).unwrap();
+        let array = |step: i64| Arc::new(Int64Array::from_iter_values((0..5000).map(|row| row * 7919 % 5000 * step))) as ArrayRef;
+        assert!(one_of.pass(&array(200_000)).is_none());
+        assert_eq!(one_of.pass(&array(1)).unwrap().count_set_bits(), 1);
+        assert!(one_of.pass(&(Arc::new(Int32Array::from(vec![1])) as ArrayRef)).is_none());
+    }
+}
