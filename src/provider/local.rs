@@ -13,8 +13,9 @@ use std::{io, mem};
 
 use bytes::Bytes;
 use memmap2::{Advice, Mmap, MmapOptions};
-use rustix::buffer::spare_capacity;
 use rustix::io::pread;
+
+use super::recycle;
 
 /// A file that is kept open, and how it was then.
 #[derive(Debug)]
@@ -82,7 +83,9 @@ impl Reads {
     fn read(&mut self, file: &File, read: Read) -> io::Result<()> {
         for range in &self.ranges[self.bytes.len()..] {
             let length = length(range)?;
-            self.begun.reserve_exact(length.saturating_sub(self.begun.len()));
+            if self.begun.capacity() < length {
+                self.begun = recycle::buffer(length);
+            }
             while self.begun.len() < length {
                 let begun = self.begun.len();
                 match read(file, &mut self.begun, length - begun, range.start.saturating_add(begun as u64)) {
@@ -92,16 +95,19 @@ impl Reads {
                     Err(error) => return Err(error),
                 }
             }
-            self.bytes.push(mem::take(&mut self.begun).into());
+            self.bytes.push(recycle::bytes(mem::take(&mut self.begun)));
         }
         Ok(())
     }
 }
 
+#[expect(unsafe_code, reason = "memory that was used before has room for more than is to be read")]
 fn read_and_wait(file: &File, bytes: &mut Vec<u8>, length: usize, offset: u64) -> io::Result<usize> {
-    let before = bytes.len();
-    let read = pread(file, spare_capacity(bytes), offset)?.min(length);
-    bytes.truncate(before + read);
+    let (before, spare) = (bytes.len(), bytes.spare_capacity_mut());
+    let length = length.min(spare.len());
+    let read = pread(file, &mut spare[..length], offset)?.0.len();
+    // SAFETY: so many bytes behind the length have been written, which are no more than `length`, which is within the capacity.
+    unsafe { bytes.set_len(before + read.min(length)) };
     Ok(read)
 }
 

@@ -25,7 +25,7 @@
 //! | `kernel`, `between`, `one_of`, `like` | conjuncts that are answered without the engine: comparisons of numbers with constants, lists of them, and pieces of text |
 //! | `decode` | batches of a loaded stripe |
 //! | `rows` | `file_row_index()` |
-//! | `io`, `cache` | bytes from a store; open files in DataFusion's cache |
+//! | `io`, `local`, `recycle`, `cache` | bytes from a store or a local file, memory for them; open files in DataFusion's cache |
 //! | `inspect` | `TableFunctionImpl`: what Fermion files are made of |
 //! | `sink` | `FileSink`: `COPY`, `INSERT` |
 //! | `metrics`, `error` | what is counted, what is reported |
@@ -64,6 +64,7 @@ mod ordering;
 mod places;
 mod prune;
 mod pushdown;
+mod recycle;
 mod register;
 mod rows;
 mod schema;

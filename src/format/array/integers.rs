@@ -135,9 +135,13 @@ fn values_of<I: Integer>(array: &ArrayRef, list: &[i128]) -> Option<BooleanBuffe
     let values = data.buffer::<I>(0).get(..array.len())?;
     let mut mask = Mask::with_room(values.len());
     for near in values.chunks(NEAR) {
-        let (least, greatest) = near.iter().fold((I::MAX, I::MIN), |(least, greatest), value| (least.least(*value), greatest.greatest(*value)));
+        let (least, greatest) = bounds(near);
         let wanted = list.partition_point(|value| *value < least)..list.partition_point(|value| *value <= greatest);
         let wanted = list.get(wanted).unwrap_or_default();
+        if wanted.is_empty() {
+            near.chunks(WORD).for_each(|values| mask.push(0, values.len()));
+            continue;
+        }
         let set = if wanted.len() > FEW { Some(Set::of(wanted, least, greatest)?) } else { None };
         for values in near.chunks(WORD) {
             let mut bytes = [0; WORD];
@@ -151,6 +155,19 @@ fn values_of<I: Integer>(array: &ArrayRef, list: &[i128]) -> Option<BooleanBuffe
         }
     }
     Some(mask.finish())
+}
+
+/// The least and the greatest of some values, of which there is at least one.
+fn bounds<I: Integer>(values: &[I]) -> (I, I) {
+    // Several at a time, none of which waits for another.
+    let (mut least, mut greatest) = ([I::MAX; 4], [I::MIN; 4]);
+    let (fours, rest) = values.as_chunks::<4>();
+    for four in fours {
+        least = std::array::from_fn(|lane| least[lane].least(four[lane]));
+        greatest = std::array::from_fn(|lane| greatest[lane].greatest(four[lane]));
+    }
+    let least = least.iter().chain(rest).fold(I::MAX, |least, value| least.least(*value));
+    (least, greatest.iter().chain(rest).fold(I::MIN, |greatest, value| greatest.greatest(*value)))
 }
 
 /// A bit for each distance from a value.

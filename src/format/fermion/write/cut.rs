@@ -83,13 +83,18 @@ fn view_length(view: u128) -> usize {
     view as u32 as usize
 }
 
+/// Pages of about as many bytes each, of which none has more than a quarter too many but for the rest of a block: a small one at the end would cost as much as any other.
 fn by_bytes(lengths: impl ExactSizeIterator<Item = usize> + Clone, page_bytes: usize, page_rows: usize) -> Vec<usize> {
     let mut pages = Vec::new();
-    let (mut rows, mut bytes) = (0, 0);
+    let (mut rows, mut bytes, mut before) = (0, 0, 0);
+    let total: usize = lengths.clone().sum();
+    let count = total.div_ceil((page_bytes + page_bytes / 4).max(1)).max(1);
     let mut rest = lengths;
     while rest.len() > 0 {
         let block: usize = rest.clone().take(BLOCK).sum();
-        let fits = bytes + block <= page_bytes && rows + BLOCK <= page_rows;
+        // Up to the end of a block that is nearest to this page's part of all.
+        let is_part = 2 * before + block <= 2 * (total.saturating_mul(pages.len() + 1) / count);
+        let fits = (is_part || bytes + block <= page_bytes / 2) && bytes + block <= page_bytes + page_bytes / 2 && rows + BLOCK <= page_rows;
         if !fits && rows > 0 {
             pages.push(rows);
             (rows, bytes) = (0, 0);
@@ -103,6 +108,7 @@ fn by_bytes(lengths: impl ExactSizeIterator<Item = usize> + Clone, page_bytes: u
             }
             rows += 1;
             bytes += length;
+            before += length;
         }
     }
     if rows > 0 {
@@ -124,10 +130,31 @@ mod tests {
         check(&[], 10, 10, &[]);
         check(&[1; 3000], 1 << 20, 1 << 20, &[3000]);
         check(&[1; 3000], 1 << 20, 2048, &[2048, 952]);
-        check(&[1; 3000], 1500, 1 << 20, &[1024, 1024, 952]);
+        check(&[1; 3000], 1500, 1 << 20, &[1024, 1976]);
         check(&[100, 1, 1], 50, 10, &[1, 2]);
         check(&[1; 5], 1 << 20, 2, &[2, 2, 1]);
         check(&[60, 60, 60], 100, 10, &[1, 1, 1]);
+    }
+
+    #[test]
+    fn pages_of_strings_are_about_as_large_as_each_other() {
+        check(&[1; 16 << 10], 8 << 10, 1 << 20, &[8 << 10; 2]);
+        // A little too much is no page of its own.
+        check(&[1; 17 << 10], 8 << 10, 1 << 20, &[9 << 10, 8 << 10]);
+        check(&[1; 10 << 10], 8 << 10, 1 << 20, &[10 << 10]);
+        check(&[1; 21 << 10], 8 << 10, 1 << 20, &[7 << 10; 3]);
+        check(&[[1; 9 << 10].as_slice(), &[0; 9 << 10]].concat(), 3 << 10, 1 << 20, &[3 << 10, 3 << 10, 12 << 10]);
+        // Where rows end a page, too.
+        check(&[1; 16 << 10], 8 << 10, 4 << 10, &[4 << 10; 4]);
+        // Strings that grow.
+        let lengths: Vec<usize> = (0..32 << 10).map(|row| row / 1000).collect();
+        let mut rest = &lengths[..];
+        for rows in by_bytes(lengths.iter().copied(), 1 << 17, 1 << 20) {
+            let page: usize = rest[..rows].iter().sum();
+            assert!((90 << 10..160 << 10).contains(&page), "{page}");
+            rest = &rest[rows..];
+        }
+        assert!(rest.is_empty());
     }
 
     #[test]
