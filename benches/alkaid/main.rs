@@ -6,7 +6,7 @@
 //!
 //! Both sides read the same files: TPC-H's `lineitem`, not compressed, with LZ4 and with ZSTD, and as DataFusion's own `COPY` writes it; and a table of 100 columns of which
 //! two are asked for. They take turns within each query, and every number is a median. Before it is measured a query is asked on both sides and its rows must be the
-//! same. Prints Markdown to standard output.
+//! same. `--only 'all columns'` measures one query. Prints Markdown to standard output.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
 mod decode;
@@ -35,10 +35,13 @@ fn main() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(partitions).enable_all().build()?;
     let dir = tempfile::tempdir()?;
     runtime.block_on(async {
-        let Options { scale, runs, .. } = options;
+        let Options { scale, runs, only, .. } = options;
         files::write(dir.path(), scale).await?;
         println!("`lineitem` at scale factor {scale}, {partitions} partitions; `cargo bench --bench alkaid -- --scale {scale} --runs {runs}`\n");
-        sql::compare(dir.path(), partitions, runs).await?;
+        sql::compare(dir.path(), partitions, runs, only.as_deref()).await?;
+        if only.is_some() {
+            return Ok(());
+        }
         println!();
         decode::compare(dir.path(), runs)
     })
@@ -49,11 +52,13 @@ struct Options {
     bench: bool,
     scale: f64,
     runs: usize,
+    /// The one query to measure, and no decoding alone.
+    only: Option<String>,
 }
 
 impl Options {
     fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
-        let mut options = Self { bench: false, scale: 0.5, runs: 5 };
+        let mut options = Self { bench: false, scale: 0.5, runs: 5, only: None };
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
             match argument.as_str() {
@@ -61,6 +66,7 @@ impl Options {
                 "--test" => {}
                 "--scale" => options.scale = value()?.parse()?,
                 "--runs" => options.runs = value()?.parse()?,
+                "--only" => options.only = Some(value()?),
                 other => return Err(format!("unknown option {other}").into()),
             }
         }

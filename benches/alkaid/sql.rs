@@ -23,9 +23,9 @@ const QUERIES: [(&str, &str, &str); 10] = [
     ("count", "plain", "SELECT count(*) FROM t"),
 ];
 
-pub(crate) async fn compare(dir: &Path, partitions: usize, runs: usize) -> Result<()> {
+pub(crate) async fn compare(dir: &Path, partitions: usize, runs: usize, only: Option<&str>) -> Result<()> {
     println!("| query | DataFusion's Arrow source, ms | Alkaid, ms | faster by | Alkaid, mapped, ms | faster by |\n|---|--:|--:|--:|--:|--:|");
-    for (name, file, query) in QUERIES {
+    for (name, file, query) in QUERIES.into_iter().filter(|(name, ..)| only.is_none_or(|only| only == *name)) {
         let config = SessionConfig::new().with_target_partitions(partitions);
         let theirs = SessionContext::new_with_config(config.clone());
         let [ours, mapped] = [config.clone(), config].map(SessionContext::new_with_config);

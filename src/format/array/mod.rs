@@ -10,6 +10,7 @@ mod limits;
 mod narrow;
 mod nested;
 mod nulls;
+mod offsets;
 #[cfg(feature = "datafusion")]
 pub(crate) mod search;
 mod shred;
@@ -25,6 +26,7 @@ pub(crate) use leaf::{is_text, leaf_array, leaf_ptype, leaf_values};
 pub(crate) use limits::check_spelled;
 pub(crate) use narrow::{listed_item, matched_fields, wanted_streams};
 pub(crate) use nulls::null_array;
+pub(crate) use offsets::checked_offsets;
 pub(crate) use shred::{Piece, join, shred};
 pub(crate) use size::spelled_bytes;
 pub(crate) use views::{binary as binary_views, checked_joined, checked_text};

@@ -51,9 +51,9 @@ pub(crate) fn checked_joined<O: OffsetSizeTrait>(
     nulls: Option<&NullBuffer>,
 ) -> Option<GenericStringArray<O>> {
     let last = offsets.last()?.as_usize();
-    let text = simd_text(values.get(..last)?)?;
-    let at_characters = text.is_ascii() || offsets.iter().all(|offset| text.is_char_boundary(offset.as_usize()));
-    if !at_characters || nulls.is_some_and(|nulls| nulls.len() != offsets.len() - 1) {
+    let bytes = values.get(..last)?;
+    let is_text = bytes.is_ascii() || simd_text(bytes).is_some_and(|text| offsets.iter().all(|offset| text.is_char_boundary(offset.as_usize())));
+    if !is_text || nulls.is_some_and(|nulls| nulls.len() != offsets.len() - 1) {
         return None;
     }
     // SAFETY: an `OffsetBuffer` ascends from zero or more, its last lies within the values, which are cut off there and UTF-8, each begins and ends at a character, and

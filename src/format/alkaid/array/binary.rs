@@ -8,10 +8,9 @@ use arrow::datatypes::{
     ArrowNativeType, BinaryType, BinaryViewType, ByteArrayType, ByteViewType, DataType, LargeBinaryType, LargeUtf8Type, StringViewType, Utf8Type,
 };
 
-use super::list::check_offsets;
 use super::reader::Reader;
 use crate::format::alkaid::batch::Node;
-use crate::format::array::{checked_joined, checked_text};
+use crate::format::array::{checked_joined, checked_offsets, checked_text};
 use crate::format::error::{Error, Result};
 
 pub(super) fn with_offsets(reader: &mut Reader<'_>, node: Node, data_type: &DataType) -> Result<ArrayRef> {
@@ -45,9 +44,8 @@ where
     let nulls = reader.nulls(node)?;
     let offsets = reader.offsets::<T::Offset>(node.length)?;
     let values = reader.buffer()?;
-    let end = check_offsets(&offsets, values.len())?;
-    let values = values.slice_with_length(0, end);
-    let offsets = OffsetBuffer::new(offsets);
+    let offsets = checked_offsets(offsets, values.len())?;
+    let values = values.slice_with_length(0, offsets.last().map_or(0, |end| end.as_usize()));
     if let Some(array) = quick(&offsets, &values, nulls.as_ref()) {
         return Ok(Arc::new(array));
     }
