@@ -44,14 +44,14 @@ impl EncodedBuffer {
     /// The buffer as it is, or compressed if that is allowed and pays.
     pub(super) fn new(raw: Vec<u8>, kind: Kind, goal: Goal) -> Self {
         let raw_length = raw.len();
-        match goal.zstd_level.and_then(|level| compress(&raw, goal.compression.worth(kind), level)) {
+        match goal.zstd_level.and_then(|level| compress(&raw, kind, goal.compression.worth(kind), level)) {
             Some(stored) => Self { stored, raw_length, compression: ZSTD },
             None => Self { stored: raw, raw_length, compression: NONE },
         }
     }
 }
 
-fn compress(raw: &[u8], worth: f64, level: i32) -> Option<Vec<u8>> {
+fn compress(raw: &[u8], kind: Kind, worth: f64, level: i32) -> Option<Vec<u8>> {
     if raw.len() < ZSTD_MIN {
         return None;
     }
@@ -62,7 +62,11 @@ fn compress(raw: &[u8], worth: f64, level: i32) -> Option<Vec<u8>> {
             return None;
         }
     }
-    let stored = zstd::compress(raw, level).ok()?;
+    let stored = match kind {
+        Kind::Text => zstd::compress_text(raw, level),
+        Kind::Numbers => zstd::compress(raw, level),
+    };
+    let stored = stored.ok()?;
     let pays = part(stored.len(), raw.len()) <= worth;
     (pays && raw_length_allowed(raw.len(), stored.len())).then_some(stored)
 }

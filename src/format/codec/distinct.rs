@@ -3,7 +3,7 @@
 use arrow::array::{Array, BinaryViewArray};
 
 use super::Values;
-use super::words::{Word, mix, with_word, words_from};
+use super::words::{Word, mix_both, with_word, words_from};
 
 /// Probes after which values that collide, by bad luck or by design, are no longer told apart.
 const PROBES_MAX: usize = 256;
@@ -35,12 +35,11 @@ fn collect(count: usize, limit: usize, hash: impl Fn(usize) -> u64, same: impl F
     let mut firsts: Vec<u32> = Vec::new();
     let mut codes = Vec::with_capacity(count);
     for index in 0..count {
-        let hash = hash(index);
         // Neighbours are often the same, and the branch predictor knows when they are not.
         let code = match codes.last() {
             Some(&last) if same(index - 1, index) => last,
             _ => {
-                let code = table.code(hash, |code| same(firsts[code as usize] as usize, index))?;
+                let code = table.code(hash(index), |code| same(firsts[code as usize] as usize, index))?;
                 if code as usize == firsts.len() {
                     firsts.push(u32::try_from(index).ok()?);
                 }
@@ -124,8 +123,13 @@ pub(super) fn hash_of(array: &BinaryViewArray, index: usize) -> u64 {
     }
     // What is not inlined has more than eight bytes, and the last eight may overlap the words before them: where one character is repeated, only the length tells.
     let value = array.value(index);
+    let (pairs, rest) = value.as_chunks::<16>();
+    let word = rest.first_chunk::<8>().map_or(0, |word| u64::from_le_bytes(*word));
     let tail = value.last_chunk::<8>().map_or(0, |tail| u64::from_le_bytes(*tail) ^ (value.len() as u64).rotate_right(16));
-    value.as_chunks::<8>().0.iter().fold(mix(tail), |hash, word| mix(hash ^ u64::from_le_bytes(*word)))
+    pairs.iter().fold(mix_both(word, tail), |hash, pair| {
+        let (low, high) = u128::from_le_bytes(*pair).halves();
+        mix_both(low ^ hash, high)
+    })
 }
 
 pub(super) fn same(array: &BinaryViewArray, a: usize, b: usize) -> bool {
@@ -137,6 +141,7 @@ pub(super) fn same(array: &BinaryViewArray, a: usize, b: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::codec::words::mix;
     use std::collections::HashMap;
 
     #[test]

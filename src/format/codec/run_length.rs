@@ -6,6 +6,7 @@ use arrow::array::Array;
 use arrow::buffer::{BooleanBuffer, Buffer};
 
 use super::choose::Context;
+use super::distinct::same;
 use super::node::{EncodedNode, Node, Parts};
 use super::plain::rebase;
 use super::sample::{Cost, Sample, real};
@@ -25,21 +26,23 @@ const END_BYTES: f64 = 1.5;
 const RUN_NANOS: f64 = 2.2;
 /// ... and each byte that is filled with its value.
 const FILL_NANOS: f64 = 0.05;
+/// Values whose borders are counted in one byte.
+const PIECE: usize = 255;
 /// A string is a view.
 const VIEW_BYTES: f64 = 16.0;
 
 impl Encoding for RunLength {
     fn estimate(&self, sample: &Sample<'_>) -> Option<Cost> {
         let values = sample.values();
-        if values.len() < RUN_MIN * run_ends(values).len().saturating_sub(sample.seams()).max(1) {
+        if values.len() < RUN_MIN * count_runs(values).saturating_sub(sample.seams()).max(1) {
             return None;
         }
         // A sample is cut too short to show long runs; counting them all is cheap beside encoding them.
-        let ends = run_ends(sample.all());
-        let runs = real(ends.len());
-        if sample.count() < RUN_MIN * ends.len() {
+        let runs = count_runs(sample.all());
+        if sample.count() < RUN_MIN * runs {
             return None;
         }
+        let runs = real(runs);
         let (value_bytes, width) = match values {
             Values::Bool(_) => (0.125, 0.125),
             Values::Fixed { ptype, .. } => (real(ptype.width()?) * if ptype.is_integer() { 0.4 } else { 1.0 }, real(ptype.width()?)),
@@ -87,17 +90,23 @@ fn run_ends(values: &Values) -> Vec<u32> {
             let words = words_from::<T>(bytes);
             ends_where(words.len(), |index| words[index] != words[index - 1])
         }),
-        Values::Bytes(array) => {
-            let views = array.views();
-            let differ = |index: usize| match (views[index], views[index - 1]) {
-                // Length and prefix differ, or both are inlined: the views say it.
-                (a, b) if (a ^ b) & u128::from(u64::MAX) != 0 => true,
-                (a, b) if (a & 0xFFFF_FFFF) <= 12 => a != b,
-                _ => array.value(index) != array.value(index - 1),
-            };
-            ends_where(array.len(), differ)
-        }
+        Values::Bytes(array) => ends_where(array.len(), |index| !same(array, index - 1, index)),
     }
+}
+
+/// How many runs there are.
+fn count_runs(values: &Values) -> usize {
+    let borders = match values {
+        Values::Bool(_) => return run_ends(values).len(),
+        Values::Fixed { ptype, bytes } => with_word!(ptype.width().unwrap_or(1), T => {
+            let words = words_from::<T>(bytes);
+            // Pieces within which a short counter does not overflow, so that many are compared at once.
+            let pieces = words.chunks(PIECE).zip(words.get(1..).unwrap_or_default().chunks(PIECE));
+            pieces.map(|(before, after)| before.iter().zip(after).map(|(a, b)| u8::from(a != b)).fold(0_u8, u8::wrapping_add)).map(usize::from).sum()
+        }),
+        Values::Bytes(array) => (1..array.len()).filter(|index| !same(array, index - 1, *index)).count(),
+    };
+    borders + usize::from(!values.is_empty())
 }
 
 /// The indexes where a value differs from the one before it, and the number of values. Written without a branch per value.
@@ -256,4 +265,29 @@ fn each_run(ends: &[u32], range: Range<usize>, mut each: impl FnMut(usize, usize
         run += 1;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::BinaryViewArray;
+
+    use super::*;
+
+    #[test]
+    fn runs_are_as_many_as_their_ends() {
+        let check = |values: &Values, expected: usize| assert_eq!((count_runs(values), run_ends(values).len()), (expected, expected), "{values:?}");
+        for length in [0_usize, 1, 2, 254, 255, 256, 257, 1000, 1021] {
+            for run in [1, 2, 7, 300, 2000] {
+                let numbers: Vec<u64> = (0..length).map(|index| (index / run) as u64 % 3).collect();
+                let expected = length.div_ceil(run);
+                check(&Values::Fixed { ptype: PType::U64, bytes: Buffer::from_slice_ref(&numbers) }, expected);
+                let bytes: Vec<u8> = numbers.iter().map(|number| number.to_le_bytes()[0]).collect();
+                check(&Values::Fixed { ptype: PType::U8, bytes: Buffer::from_vec(bytes) }, expected);
+                check(&Values::Bool((0..length).map(|index| index / run % 2 == 0).collect()), expected);
+                for text in ["", "a text that is in no view: "] {
+                    check(&Values::Bytes(BinaryViewArray::from_iter_values(numbers.iter().map(|number| format!("{text}{number}")))), expected);
+                }
+            }
+        }
+    }
 }

@@ -25,11 +25,18 @@ pub(super) trait Word: FromBytes + IntoBytes + Immutable + KnownLayout + Copy + 
 
 /// Multiplying by an odd constant spreads low bits upwards; folding the halves of the product brings them back down.
 pub(super) fn mix(bits: u64) -> u64 {
-    let product = u128::from(bits ^ 0x9E37_79B9_7F4A_7C15) * 0xA076_1D64_78BD_642F;
-    #[expect(clippy::cast_possible_truncation, reason = "folds both halves")]
-    {
-        (product >> 64) as u64 ^ product as u64
-    }
+    fold(bits ^ 0x9E37_79B9_7F4A_7C15, 0xA076_1D64_78BD_642F)
+}
+
+/// Two words into one, in the time of one: each is the other's factor.
+pub(super) fn mix_both(one: u64, other: u64) -> u64 {
+    fold(one ^ 0x9E37_79B9_7F4A_7C15, other ^ 0x8EBC_6AF0_9C88_C6E3)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "folds both halves")]
+fn fold(one: u64, other: u64) -> u64 {
+    let product = u128::from(one) * u128::from(other);
+    (product >> 64) as u64 ^ product as u64
 }
 
 macro_rules! words {
