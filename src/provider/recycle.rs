@@ -22,11 +22,10 @@ struct Free {
 }
 
 impl Free {
-    /// The smallest that has room for so many bytes, but not for more than twice as many.
+    /// The last one with room for so many bytes, but not for half as many again: its memory is the most likely to be in a cache of the processor.
     fn take(&mut self, length: usize) -> Option<Vec<u8>> {
-        let fits = self.buffers.iter().enumerate().filter(|(_, buffer)| (length..=2 * length).contains(&buffer.capacity()));
-        let (index, _) = fits.min_by_key(|(_, buffer)| buffer.capacity())?;
-        let buffer = self.buffers.swap_remove(index);
+        let index = self.buffers.iter().rposition(|buffer| (length..=length + length / 2).contains(&buffer.capacity()))?;
+        let buffer = self.buffers.remove(index);
         self.bytes -= buffer.capacity();
         Some(buffer)
     }
@@ -90,11 +89,16 @@ mod tests {
             assert!(free.put(buffer).is_empty());
         }
         assert!(free.take((3 << 20) + 1).is_none());
-        assert!(free.take(256 << 10).is_none());
-        let taken = free.take((1 << 20) + 1).unwrap();
+        assert!(free.take(512 << 10).is_none());
+        let taken = free.take((1 << 20) + (512 << 10)).unwrap();
         assert_eq!((taken.len(), taken.capacity()), (0, 2 << 20));
-        assert_eq!(free.take(1 << 20).unwrap().capacity(), 1 << 20);
-        assert_eq!(free.take(2 << 20).unwrap().capacity(), 3 << 20);
+        assert!(free.put(taken).is_empty());
+        // The last that fits, not the smallest.
+        assert!(free.put(Vec::with_capacity((2 << 20) + 7)).is_empty());
+        assert_eq!(
+            [1 << 20, 2 << 20, 2 << 20, 2 << 20].map(|length| free.take(length).unwrap().capacity()),
+            [1 << 20, (2 << 20) + 7, 2 << 20, 3 << 20]
+        );
         assert!(free.take(2 << 20).is_none());
         assert_eq!(free.bytes, 0);
     }
