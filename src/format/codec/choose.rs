@@ -15,7 +15,8 @@ use crate::format::{Error, Result};
 /// What an encoding needs to know to encode, and how it has its children encoded.
 ///
 /// Trees stay within the format's bounds because parents rule encodings out for their children: an encoding hardly ever pays twice on a path, and
-/// the deepest path there can be is NARROW, DICTIONARY, RUN_LENGTH, DELTA, FRAME and a patch, or without RUN_LENGTH, a patch that is DELTA and FRAME.
+/// the deepest path there can be is NARROW, DICTIONARY, RUN_LENGTH, DELTA, FRAME and a patch, or without RUN_LENGTH, a patch that is DELTA and FRAME. The largest tree is of
+/// text, ONPAIR in a DICTIONARY in a RUN_LENGTH or without it: 31 nodes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Context<'a> {
     goal: Goal,

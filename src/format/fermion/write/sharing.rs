@@ -109,7 +109,8 @@ impl Sharing {
     pub(super) fn next_page(&mut self, is_last: bool) -> Result<Option<Values>> {
         let Some(builder) = &self.builder else { return Ok(None) };
         let codes = self.next_code..builder.len();
-        if codes.is_empty() || !is_last && builder.bytes_from(codes.start) < PAGE_BYTES {
+        // More than that, for there may be 16 pages: 15 with more than 512 KiB each leave less than that of 8 MiB for the last, and 16 of just so many would leave the empty string.
+        if codes.is_empty() || !is_last && builder.bytes_from(codes.start) <= PAGE_BYTES {
             return Ok(None);
         }
         self.next_code = codes.end;
@@ -144,6 +145,7 @@ mod tests {
     use arrow::buffer::Buffer;
 
     use super::*;
+    use crate::format::codec::DICTIONARY_PAGES_MAX;
 
     const ROWS: u64 = 8 << 10;
 
@@ -159,6 +161,22 @@ mod tests {
 
     fn take_part_with(sharing: &mut Sharing, page: &Values, compression: Compression) -> bool {
         sharing.codes(page, None, &EncodeOptions { compression, ..Default::default() }).unwrap().is_some()
+    }
+
+    #[test]
+    fn no_dictionary_has_more_pages_than_readers_take() {
+        let mut sharing =
+            Sharing { builder: Some(Box::new(DictionaryBuilder::new(PType::Bytes, Compression::Balanced.dictionary_bytes()))), ..Sharing::default() };
+        let mut push = |values: Vec<String>, is_last| {
+            sharing.builder.as_mut().unwrap().codes(&Values::Bytes(BinaryViewArray::from_iter_values(values)), None).unwrap();
+            sharing.next_page(is_last).unwrap().map_or(0, |page| page.len())
+        };
+        // Exactly as large as a page is meant to be, as often as there is room for; and then a value without bytes.
+        let full = |page: usize| (0..512).map(|value| format!("{:>1024}", 512 * page + value)).collect();
+        let mut lengths: Vec<usize> = (0..16).map(|page| push(full(page), false)).collect();
+        lengths.push(push(vec![String::new()], true));
+        assert_eq!(lengths.iter().sum::<usize>(), 16 * 512 + 1);
+        assert!(lengths.iter().filter(|length| **length > 0).count() <= DICTIONARY_PAGES_MAX, "{lengths:?}");
     }
 
     #[test]
