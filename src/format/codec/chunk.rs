@@ -99,13 +99,14 @@ impl ChunkDictionary {
             }
         }
         let wanted = || self.pages.iter().zip(&self.ends).zip(&is_wanted).map(|(page, is_wanted)| Some(page).filter(|_| *is_wanted));
-        if self.is_rarely_read(codes.len()) && wanted().any(|page| page.is_some_and(|(page, _)| !page.is_decoded())) {
+        let is_text = self.ptype == PType::Bytes;
+        if !is_text || self.is_rarely_read(codes.len()) && wanted().any(|page| page.is_some_and(|(page, _)| !page.is_decoded())) {
             return self.pick(codes, out);
         }
         let decoded = wanted().map(|page| {
             let Some((page, end)) = page else { return Ok((0, &[][..], 0)) };
             let Decoded::Views { views, buffers } = page.all()? else { return Err(mixed_up()) };
-            Ok((end - page.count(), &views[..], out.views(buffers)?.1))
+            Ok((end - page.count(), &views[..], out.shared_buffers(buffers)?))
         });
         let decoded: Vec<(usize, &[u128], u32)> = decoded.collect::<Result<_>>()?;
         let (out, _) = out.views(&[])?;
@@ -249,6 +250,27 @@ mod tests {
                 assert!(dictionary.all.get().is_none(), "a few values were looked up, and all were decoded");
             }
         }
+    }
+
+    #[test]
+    fn rows_apart_share_the_buffers_of_their_pages() {
+        let values = words();
+        let pages = [(0, 1000), (1000, 3500), (4500, 500)].map(|(from, count)| dictionary_page(&values.slice(from, count), None));
+        let dictionary = Arc::new(open_dictionary(&pages, &expect(PType::Bytes)).unwrap());
+        let codes: Vec<u32> = (0..3000).map(|row| if row % 2 == 0 { row % 1000 } else { 1000 + row }).collect();
+        let page = Page::open_with(&codes_page(&codes, PType::Bytes), &expect(PType::Bytes), || Ok(Some(Arc::clone(&dictionary)))).unwrap();
+        let read = |ranges: &mut dyn Iterator<Item = Range<usize>>| {
+            let mut out = Output::new(PType::Bytes, 0);
+            ranges.for_each(|range| page.decode(range, &mut out).unwrap());
+            match out.finish() {
+                Decoded::Views { views, buffers } => (views.len(), buffers.len()),
+                other => panic!("{other:?}"),
+            }
+        };
+        read(&mut [0..3000].into_iter());
+        assert!(!dictionary.pages[2].is_decoded());
+        let (rows, buffers) = read(&mut (0..3000).map(|row| row..row + 1));
+        assert!(rows == 3000 && buffers <= 2, "{buffers} buffers");
     }
 
     #[test]

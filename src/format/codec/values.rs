@@ -364,6 +364,17 @@ impl Output {
         }
         Ok((views, u32::try_from(base).map_err(|_| Error::invalid_argument("too many buffers of strings in one output"))?))
     }
+
+    /// The index that the first of these buffers has now, for views that come later. Buffers that come again and again, in any order, share one entry: what counts an array's memory counts
+    /// each.
+    pub(super) fn shared_buffers(&mut self, buffers: &[Buffer]) -> Result<u32> {
+        let Store::Views { buffers: known, .. } = &self.store else { return Err(mixed_up()) };
+        let is_here = |here: &[Buffer]| here.iter().zip(buffers).all(|(a, b)| a.ptr_eq(b));
+        match known.windows(buffers.len().max(1)).rposition(is_here).filter(|_| !buffers.is_empty()) {
+            Some(base) => u32::try_from(base).map_err(|_| mixed_up()),
+            None => Ok(self.views(buffers)?.1),
+        }
+    }
 }
 
 /// Moves the words that have a bit to the front, and says how many they are.

@@ -83,7 +83,7 @@ fn view_length(view: u128) -> usize {
     view as u32 as usize
 }
 
-/// Pages of about as many bytes each, of which none has more than a quarter too many but for the rest of a block: a small one at the end would cost as much as any other.
+/// Pages of about as many bytes each, of which none has more than half too many unless it is one row: a small one at the end would cost as much as any other.
 fn by_bytes(lengths: impl ExactSizeIterator<Item = usize> + Clone, page_bytes: usize, page_rows: usize) -> Vec<usize> {
     let mut pages = Vec::new();
     let (mut rows, mut bytes, mut before) = (0, 0, 0);
