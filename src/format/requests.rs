@@ -12,7 +12,7 @@ use super::scan::Section;
 const GAP_MAX: u64 = 16 << 10;
 
 /// A request stops growing here, so that a wide read becomes several that can run side by side.
-const REQUEST_MAX: u64 = 8 << 20;
+const REQUEST_MAX: u64 = 1 << 20;
 
 /// Merges ranges that touch or nearly do.
 pub(crate) fn requests(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {

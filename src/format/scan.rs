@@ -309,6 +309,9 @@ pub trait Scan: Send + fmt::Debug {
     /// Takes the answer to the last step and says what is next.
     fn step(&mut self, answer: Answer) -> Result<Step>;
 
+    /// Whether it is known, without a step, that nothing follows what was handed over to be decoded.
+    fn is_over(&self) -> bool;
+
     /// What came of the values that were looked up so far.
     fn lookups(&self) -> Lookups {
         Lookups::default()

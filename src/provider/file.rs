@@ -246,6 +246,11 @@ pub(super) struct FileScan {
 }
 
 impl FileScan {
+    /// Whether nothing follows what has been handed over.
+    pub(super) fn is_over(&self) -> bool {
+        self.scan.is_over()
+    }
+
     /// Gives the scan an answer, and counts what it made of it.
     pub(super) fn step(&mut self, answer: Answer) -> Result<Step> {
         let step = self.scan.step(answer).map_err(|error| self.reader.fault(error))?;

@@ -23,6 +23,9 @@ use super::metrics::FileMetrics;
 use crate::format::Error;
 use crate::format::scan::{Fetch, Load, Loading, Section};
 
+/// What is read as one from a file of this machine. A call takes microseconds, and memory is free again as soon as the last page in it has been decoded.
+const LOCAL_BYTES_MAX: u64 = 1 << 20;
+
 /// One object, to be read in ranges.
 #[derive(Debug, Clone)]
 pub(super) struct ObjectReader {
@@ -88,6 +91,15 @@ impl ObjectReader {
         self.is_local
     }
 
+    /// Whether what is read next is likely there as soon as it is asked for, in memory of its own.
+    pub(super) fn is_at_hand(&self) -> bool {
+        #[cfg(unix)]
+        let is_in_memory = self.file.get().is_some_and(|file| file.is_in_memory());
+        #[cfg(not(unix))]
+        let is_in_memory = false;
+        is_in_memory && !self.memory_map
+    }
+
     /// Whether the data of files of this machine is mapped instead of read.
     pub(super) fn mapping(self, memory_map: bool) -> Self {
         Self { memory_map, ..self }
@@ -124,7 +136,8 @@ impl ObjectReader {
 
     /// The bytes of all fetches, in their order.
     pub(super) async fn fetch(&self, fetches: &[Fetch]) -> Result<Vec<Bytes>> {
-        let merged = merge(fetches, &self.requests);
+        let bytes_max = if self.is_local { self.requests.bytes_max.min(LOCAL_BYTES_MAX) } else { self.requests.bytes_max };
+        let merged = merge(fetches, &Requests { bytes_max, ..self.requests });
         let bytes = {
             let _timer = self.counting.io_time.timer();
             if self.is_local {

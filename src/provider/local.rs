@@ -8,6 +8,7 @@ use std::fs::File;
 use std::ops::Range;
 #[cfg(target_os = "linux")]
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 use std::{io, mem};
 
@@ -23,6 +24,8 @@ pub(super) struct LocalFile {
     file: File,
     modified: SystemTime,
     length: u64,
+    /// What was read last did not have to be waited for.
+    is_in_memory: AtomicBool,
 }
 
 impl LocalFile {
@@ -33,7 +36,12 @@ impl LocalFile {
         // A store that does not say the time says the beginning of all times.
         let is_then = modified == SystemTime::UNIX_EPOCH || difference(exactly, modified) < Duration::from_secs(1);
         let is_same = metadata.len() == length && is_then;
-        Ok(is_same.then_some(Self { modified: exactly, length, file }))
+        Ok(is_same.then_some(Self { modified: exactly, length, file, is_in_memory: AtomicBool::new(false) }))
+    }
+
+    /// Whether the kernel had in memory what was read last, so that it likely has what is read next.
+    pub(super) fn is_in_memory(&self) -> bool {
+        self.is_in_memory.load(Ordering::Relaxed)
     }
 
     /// Whether nobody has written to it since it was opened.
@@ -68,7 +76,9 @@ impl Reads {
     /// Reads what the kernel has in memory, and waits for no disk. `None` if that is everything: the bytes of each range, fewer where the file ends.
     pub(super) fn in_memory(mut self, file: &LocalFile) -> Result<Vec<Bytes>, Self> {
         // Whatever is wrong, where waiting is allowed it is seen again.
-        match self.read(&file.file, read_in_memory) {
+        let read = self.read(&file.file, read_in_memory);
+        file.is_in_memory.store(read.is_ok(), Ordering::Relaxed);
+        match read {
             Ok(()) => Ok(self.bytes),
             Err(_) => Err(self),
         }
@@ -251,8 +261,11 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn what_has_just_been_written_is_in_memory() {
         let (file, content) = file(100_000);
+        assert!(!file.is_in_memory());
         let read = Reads::new(vec![10..99_000; 1]).in_memory(&file).unwrap();
         assert_eq!(read, [&content[10..99_000]]);
+        assert!(file.is_in_memory());
+        assert!(Reads::new(vec![99_000..100_001; 1]).in_memory(&file).is_err() && !file.is_in_memory());
     }
 
     #[test]

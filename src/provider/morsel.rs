@@ -1,7 +1,8 @@
 //! The loop over a file's [`Scan`]: fetches become IO futures, prunings are answered, loaded rows become morsels.
 //!
 //! A stripe is a morsel. As soon as one is loaded, the fetch of the next is started, and runs while the first is decoded; not more than one (or
-//! one group, where stripes are fetched together) is ahead, so memory is two stripes or groups per partition. Stripes follow each other in a chain, so rows come in the order of the file, but where a `LIMIT`
+//! one group, where stripes are fetched together) is ahead, so memory is two stripes or groups per partition. Of a file that the kernel has in memory, the next is neither
+//! planned nor read before the one before it has been decoded: there is nothing to wait for, so memory is one stripe, and filters that change are as far as they can be. Stripes follow each other in a chain, so rows come in the order of the file, but where a `LIMIT`
 //! of another order is looking for its rows. Where rows are selected by some columns before the others are fetched, it is the fetch of those columns that
 //! runs ahead; the others' comes when the stripe before has been decoded, beside nothing, so it has to be worth it.
 //!
@@ -128,11 +129,11 @@ fn advance(mut file: Box<FileScan>, mut answer: Answer) -> Result<Option<MorselP
             }
             Step::Decode(morsel) => {
                 morsels.push(Box::new(file.morsel(morsel)?));
-                if file.is_done()? {
+                if file.is_done()? || file.is_over() {
                     return Ok(end(morsels));
                 }
-                if morsels.len() == MORSELS_AT_ONCE {
-                    // Nothing had to be fetched between them. Do not run ahead of who decodes them.
+                // Where nothing has to be fetched between them, do not run ahead of who decodes them.
+                if morsels.len() == MORSELS_AT_ONCE || file.reader.is_at_hand() {
                     let planner: Box<dyn MorselPlanner> = Box::new(Planner::Scanning(file, Answer::Next));
                     return Ok(Some(MorselPlan::new().with_morsels(morsels).with_planners(vec![planner])));
                 }

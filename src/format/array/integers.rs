@@ -130,19 +130,21 @@ pub(crate) fn one_of(array: &ArrayRef, list: &[i128]) -> Option<BooleanBuffer> {
 }
 
 fn values_of<I: Integer>(array: &ArrayRef, list: &[i128]) -> Option<BooleanBuffer> {
-    let list: Vec<I> = list.iter().filter_map(|value| I::try_from(*value).ok()).collect();
     let data = array.to_data();
     let values = data.buffer::<I>(0).get(..array.len())?;
     let mut mask = Mask::with_room(values.len());
+    let mut wanted: Vec<I> = Vec::new();
     for near in values.chunks(NEAR) {
         let (least, greatest) = bounds(near);
-        let wanted = list.partition_point(|value| *value < least)..list.partition_point(|value| *value <= greatest);
-        let wanted = list.get(wanted).unwrap_or_default();
+        let first = list.partition_point(|value| *value < least.into());
+        let between = list.iter().skip(first).take_while(|value| **value <= greatest.into());
+        wanted.clear();
+        wanted.extend(between.filter_map(|value| I::try_from(*value).ok()));
         if wanted.is_empty() {
             near.chunks(WORD).for_each(|values| mask.push(0, values.len()));
             continue;
         }
-        let set = if wanted.len() > FEW { Some(Set::of(wanted, least, greatest)?) } else { None };
+        let set = if wanted.len() > FEW { Some(Set::of(&wanted, least, greatest)?) } else { None };
         for values in near.chunks(WORD) {
             let mut bytes = [0; WORD];
             for one in wanted.iter().take(if set.is_none() { FEW } else { 0 }) {

@@ -1,6 +1,6 @@
 //! A buffer of a page: its bytes as they are, or under ZSTD where that pays.
 
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use arrow::buffer::Buffer;
 use bytes::Bytes;
@@ -109,26 +109,33 @@ fn raw_length_allowed(raw_length: usize, length: usize) -> bool {
 /// A buffer of a page that is being read, decompressed at most once.
 #[derive(Debug)]
 pub(super) struct StoredBuffer {
-    stored: Bytes,
+    stored: Stored,
     raw_length: usize,
-    compressed: bool,
     raw: OnceLock<Buffer>,
+}
+
+#[derive(Debug)]
+enum Stored {
+    AsItIs(Bytes),
+    /// A frame, until it is decompressed: nobody needs it then, and dictionaries live long.
+    Compressed(Mutex<Bytes>),
 }
 
 impl StoredBuffer {
     /// Checks what a descriptor says of its bytes.
     pub(super) fn new(stored: Bytes, raw_length: usize, compression: u8) -> Result<Self> {
-        match compression {
+        let stored = match compression {
             NONE if stored.len() != raw_length => {
                 return Err(Error::invalid_file(format!("an uncompressed buffer of {} bytes claims to hold {raw_length}", stored.len())));
             }
             ZSTD if !raw_length_allowed(raw_length, stored.len()) => {
                 return Err(Error::invalid_file(format!("a compressed buffer of {} bytes claims to hold {raw_length}", stored.len())));
             }
-            NONE | ZSTD => {}
+            NONE => Stored::AsItIs(stored),
+            ZSTD => Stored::Compressed(Mutex::new(stored)),
             _ => return Err(Error::unsupported(format!("compression {compression} is not known"))),
-        }
-        Ok(Self { stored, raw_length, compressed: compression == ZSTD, raw: OnceLock::new() })
+        };
+        Ok(Self { stored, raw_length, raw: OnceLock::new() })
     }
 
     /// Bytes after decompression.
@@ -138,7 +145,10 @@ impl StoredBuffer {
 
     /// The bytes, to be looked at.
     pub(super) fn bytes(&self) -> Result<&[u8]> {
-        if self.compressed { Ok(self.shared()?) } else { Ok(&self.stored) }
+        match &self.stored {
+            Stored::AsItIs(stored) => Ok(stored),
+            Stored::Compressed(_) => Ok(self.shared()?),
+        }
     }
 
     /// The bytes, to be kept beyond the page.
@@ -146,8 +156,18 @@ impl StoredBuffer {
         if let Some(raw) = self.raw.get() {
             return Ok(raw);
         }
-        let raw = if self.compressed { Buffer::from_vec(decompress(&self.stored, self.raw_length)?) } else { Buffer::from(self.stored.clone()) };
-        Ok(self.raw.get_or_init(|| raw))
+        match &self.stored {
+            Stored::AsItIs(stored) => Ok(self.raw.get_or_init(|| Buffer::from(stored.clone()))),
+            Stored::Compressed(stored) => {
+                let mut stored = stored.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(raw) = self.raw.get() {
+                    return Ok(raw);
+                }
+                let raw = Buffer::from_vec(decompress(&stored, self.raw_length)?);
+                *stored = Bytes::new();
+                Ok(self.raw.get_or_init(|| raw))
+            }
+        }
     }
 }
 

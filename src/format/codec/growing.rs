@@ -60,9 +60,11 @@ impl DictionaryBuilder {
         self.ends.len()
     }
 
-    /// Bytes of the values from this code on.
-    pub(crate) fn bytes_from(&self, code: usize) -> usize {
-        self.bytes.len() - self.start(code)
+    /// The code after the first value by which those from `code` on are more bytes than these, if they are.
+    pub(crate) fn end_past(&self, code: usize, bytes: usize) -> Option<usize> {
+        let most = self.start(code) + bytes;
+        let last = self.ends.partition_point(|end| *end <= most);
+        (last < self.len()).then_some(last + 1)
     }
 
     /// Bytes in memory, about.

@@ -309,4 +309,8 @@ impl Scan for AlkaidScan {
         let state = std::mem::replace(&mut self.state, State::Done);
         self.next(state, answer)
     }
+
+    fn is_over(&self) -> bool {
+        matches!(self.state, State::NextBatch | State::Done) && self.batches.is_empty() && self.ahead.is_empty()
+    }
 }

@@ -82,9 +82,10 @@ impl LoadedColumn {
 
     /// Forgets what has been decompressed of pages that no row needs any more: those behind the rows that were read are the ones to come, or backwards those before.
     pub(super) fn release(&mut self, backwards: bool) {
+        let are_rows = self.leaf().is_some();
         for stream in self.streams.iter_mut().flatten() {
             if let LoadedStream::Pages(pages) = stream {
-                pages.release(backwards);
+                pages.release(backwards, are_rows);
             }
         }
     }

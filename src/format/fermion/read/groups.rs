@@ -84,6 +84,11 @@ pub(super) enum Placed {
 }
 
 impl Groups {
+    pub(super) fn is_empty(&self) -> bool {
+        let Self { planned, held, asked, answers: _, selected, loaded } = self;
+        planned.is_empty() && held.is_none() && [asked, selected, loaded].iter().all(|stripes| stripes.is_empty())
+    }
+
     /// Adds a stripe to those that are planned, if it is of their kind and all of them take no more than `ahead` bytes; else holds it back.
     pub(super) fn place(&mut self, planned: Planned, ahead: u64) -> Placed {
         let bytes: u64 = self.planned.iter().map(|planned| planned.next().bytes()).sum();

@@ -141,8 +141,8 @@ impl LoadedPages {
     }
 
     /// Closes the pages that end before the first slot that can still be read, or backwards, that begin behind the last one. One that is needed after all is
-    /// opened again.
-    pub(super) fn release(&mut self, backwards: bool) {
+    /// opened again; where slots are rows, which come once, there is none, and their bytes go, too.
+    pub(super) fn release(&mut self, backwards: bool, are_rows: bool) {
         let Some((start, end)) = self.read.take() else { return };
         let open = self.open.get();
         let (done, left) = if backwards {
@@ -154,6 +154,9 @@ impl LoadedPages {
         };
         for page in self.pages.get_mut(done).unwrap_or_default() {
             page.page.take();
+            if are_rows {
+                page.bytes = Bytes::new();
+            }
         }
         self.open.set(left);
     }

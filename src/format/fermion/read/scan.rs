@@ -338,6 +338,10 @@ impl Scan for FermionScan {
         self.next(state, answer)
     }
 
+    fn is_over(&self) -> bool {
+        matches!(self.state, State::NextStripe | State::Done) && self.parts.is_empty() && self.groups.is_empty()
+    }
+
     fn lookups(&self) -> Lookups {
         self.lookups
     }

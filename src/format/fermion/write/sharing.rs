@@ -105,16 +105,15 @@ impl Sharing {
         self.builder.take().map(|builder| builder.values(0..builder.len())).transpose()
     }
 
-    /// The next page of the dictionary, if it is full or the last.
+    /// The next page of the dictionary, if there is a full one or no more values will come.
     pub(super) fn next_page(&mut self, is_last: bool) -> Result<Option<Values>> {
         let Some(builder) = &self.builder else { return Ok(None) };
-        let codes = self.next_code..builder.len();
         // More than that, for there may be 16 pages: 15 with more than 512 KiB each leave less than that of 8 MiB for the last, and 16 of just so many would leave the empty string.
-        if codes.is_empty() || !is_last && builder.bytes_from(codes.start) <= PAGE_BYTES {
-            return Ok(None);
-        }
-        self.next_code = codes.end;
-        builder.values(codes).map(Some)
+        let end = builder.end_past(self.next_code, PAGE_BYTES).or(is_last.then_some(builder.len()));
+        let Some(end) = end.filter(|end| *end > self.next_code) else { return Ok(None) };
+        let page = builder.values(self.next_code..end)?;
+        self.next_code = end;
+        Ok(Some(page))
     }
 
     /// Bytes in memory, about.
@@ -169,14 +168,24 @@ mod tests {
             Sharing { builder: Some(Box::new(DictionaryBuilder::new(PType::Bytes, Compression::Balanced.dictionary_bytes()))), ..Sharing::default() };
         let mut push = |values: Vec<String>, is_last| {
             sharing.builder.as_mut().unwrap().codes(&Values::Bytes(BinaryViewArray::from_iter_values(values)), None).unwrap();
-            sharing.next_page(is_last).unwrap().map_or(0, |page| page.len())
+            std::iter::from_fn(|| sharing.next_page(is_last).unwrap()).map(|page| page.len()).collect::<Vec<_>>()
         };
         // Exactly as large as a page is meant to be, as often as there is room for; and then a value without bytes.
         let full = |page: usize| (0..512).map(|value| format!("{:>1024}", 512 * page + value)).collect();
-        let mut lengths: Vec<usize> = (0..16).map(|page| push(full(page), false)).collect();
-        lengths.push(push(vec![String::new()], true));
+        let mut lengths: Vec<usize> = (0..16).flat_map(|page| push(full(page), false)).collect();
+        lengths.extend(push(vec![String::new()], true));
         assert_eq!(lengths.iter().sum::<usize>(), 16 * 512 + 1);
-        assert!(lengths.iter().filter(|length| **length > 0).count() <= DICTIONARY_PAGES_MAX, "{lengths:?}");
+        assert!(lengths.len() <= DICTIONARY_PAGES_MAX, "{lengths:?}");
+    }
+
+    #[test]
+    fn many_values_at_once_are_several_pages_of_the_dictionary() {
+        let mut builder = DictionaryBuilder::new(PType::Bytes, Compression::Balanced.dictionary_bytes());
+        builder.codes(&Values::Bytes(BinaryViewArray::from_iter_values((0..5000).map(|value| format!("{value:>1024}")))), None).unwrap();
+        let mut sharing = Sharing { builder: Some(Box::new(builder)), ..Sharing::default() };
+        let mut lengths = |is_last| std::iter::from_fn(|| sharing.next_page(is_last).unwrap()).map(|page| page.len()).collect::<Vec<_>>();
+        assert_eq!(lengths(false), [513; 9]);
+        assert_eq!(lengths(true), [5000 - 9 * 513]);
     }
 
     #[test]
@@ -201,8 +210,9 @@ mod tests {
         assert!((1..32).contains(&taken), "{taken}");
         assert!(!take_part(&mut sharing, &same));
         assert!(!sharing.is_in_vain(true));
-        let (first, rest) = (sharing.next_page(false).unwrap(), sharing.next_page(true).unwrap());
-        assert!(first.is_some_and(|values| values.len() > 1501) && rest.is_none());
+        let pages: Vec<Values> = std::iter::from_fn(|| sharing.next_page(true).unwrap()).collect();
+        let (count, bytes): (usize, usize) = (pages.iter().map(Values::len).sum(), pages.iter().map(Values::raw_bytes).sum());
+        assert!(count > 1501 && bytes <= Compression::Small.dictionary_bytes(), "{count} values of {bytes} bytes");
         assert_eq!(sharing.next_chunk().pause, 0);
     }
 

@@ -291,7 +291,7 @@ impl StreamWriter {
         Ok(())
     }
 
-    /// Adds the next page of the dictionary, if there is one; or takes the dictionary away, if it has not been worth it.
+    /// Adds the next pages of the dictionary, if there are any; or takes the dictionary away, if it has not been worth it.
     fn add_dictionary(&mut self, is_last: bool, settings: &PageSettings) -> Result<()> {
         if self.sharing.is_in_vain(is_last) {
             self.dictionary.clear();
@@ -299,7 +299,7 @@ impl StreamWriter {
             let dictionary = Arc::new(ChunkDictionary::of(&values));
             return self.pages.iter_mut().try_for_each(|page| page.unshare(&dictionary, settings, &self.memory));
         }
-        if let Some(values) = self.sharing.next_page(is_last)? {
+        while let Some(values) = self.sharing.next_page(is_last)? {
             let body = Body::Values(Box::new((Unencoded { values, nulls: None }, self.dictionary_memory.clone())));
             self.dictionary.push(PendingPage { rows: 0, stats: ZoneStats::UNKNOWN, body });
         }
