@@ -33,6 +33,11 @@ pub trait Metadata: fmt::Debug + Send + Sync {
     /// of [`Level::Stripe`](super::scan::Level::Stripe).
     fn rows(&self, range: Option<&Range<u64>>) -> Vec<Range<u64>>;
 
+    /// Where the stripes are, in their order, of which a range may have a part; none if all are read by whoever has their beginning.
+    fn stripe_ranges(&self) -> Vec<Range<u64>> {
+        Vec::new()
+    }
+
     /// The sort order of the rows, as in section 3 of Fermion's SPEC.
     fn ordering(&self) -> Option<&str>;
 

@@ -111,15 +111,19 @@ impl fmt::Debug for Held {
     }
 }
 
+/// A file that is open already.
+pub(super) fn cached(caches: &CacheManager, object: &ObjectMeta, kind: Kind) -> Option<OpenFile> {
+    let cached = caches.get_file_metadata_cache().get(&object.location);
+    let cached = cached.filter(|entry| entry.is_valid_for(object) && is_same_version(&entry.meta, object))?;
+    cached.file_metadata.as_any().downcast_ref::<Cached>()?.open(kind)
+}
+
 /// Opens a file, or takes it from the cache; and whether it did the first.
 ///
 /// The cache's keys have no store in them, and other formats use it too: an entry that is another file's or format's is replaced.
 pub(super) async fn open(reader: &ObjectReader, kind: Kind, reading: &Reading) -> Result<(OpenFile, bool)> {
     let object = reader.object();
-    let cached = reader.caches().and_then(|caches| caches.get_file_metadata_cache().get(&object.location));
-    let cached = cached.filter(|entry| entry.is_valid_for(object) && is_same_version(&entry.meta, object));
-    let cached = cached.as_ref().and_then(|entry| entry.file_metadata.as_any().downcast_ref::<Cached>());
-    if let Some(file) = cached.and_then(|cached| cached.open(kind)) {
+    if let Some(file) = reader.caches().and_then(|caches| cached(caches, object, kind)) {
         return Ok((file, false));
     }
     let mut reading = reading.clone();

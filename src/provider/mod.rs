@@ -24,6 +24,7 @@
 //! | `learnt` | in which order conjuncts are asked |
 //! | `kernel`, `between`, `one_of`, `like` | conjuncts that are answered without the engine: comparisons of numbers with constants, lists of them, and pieces of text |
 //! | `decode` | batches of a loaded stripe |
+//! | `ranges` | where files are cut for partitions |
 //! | `rows` | `file_row_index()` |
 //! | `io`, `local`, `recycle`, `cache` | bytes from a store or a local file, memory for them; open files in DataFusion's cache |
 //! | `inspect` | `TableFunctionImpl`: what Fermion files are made of |
@@ -64,6 +65,7 @@ mod ordering;
 mod places;
 mod prune;
 mod pushdown;
+mod ranges;
 mod recycle;
 mod register;
 mod rows;

@@ -16,17 +16,18 @@ use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::functions::core::file_row_index::FileRowIndexFunc;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::ProjectionExprs;
-use datafusion::physical_expr::{DynamicFilterTracking, EquivalenceProperties, PhysicalExpr, PhysicalSortExpr, conjunction};
+use datafusion::physical_expr::{DynamicFilterTracking, EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr, conjunction};
 use datafusion::physical_expr_adapter::rewrite::{expr_references_scalar_udf, rewrite_file_row_index_projection};
 use datafusion::physical_expr_common::physical_expr::fmt_sql;
 use datafusion::physical_plan::apply_expression_roots;
 use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet};
 use datafusion::physical_plan::{DisplayFormatType, SortOrderPushdownResult};
+use datafusion_datasource::file_groups::FileGroupPartitioner;
 use datafusion_datasource::morsel::Morselizer;
 use object_store::ObjectStore;
 
-use super::cache::Held;
+use super::cache::{Held, cached};
 use super::file::ScanContext;
 use super::kind::{Kind, Reading, Requests};
 use super::lift::lifted;
@@ -34,6 +35,7 @@ use super::morsel::FileMorselizer;
 use super::narrow::path;
 use super::offsets::OffsetsOf;
 use super::prune::pruning_predicate;
+use super::ranges::between_stripes;
 use super::schema::Positions;
 use super::sort::Reorder;
 use super::{pushdown, sort};
@@ -210,6 +212,30 @@ impl FileSource for FormatSource {
                 None => Ok(()),
             },
         }
+    }
+
+    /// Cuts files into even ranges, between stripes where that is near.
+    fn repartitioned(
+        &self,
+        target_partitions: usize,
+        repartition_file_min_size: usize,
+        output_ordering: Option<LexOrdering>,
+        config: &FileScanConfig,
+    ) -> Result<Option<FileScanConfig>> {
+        let even = FileGroupPartitioner::new()
+            .with_target_partitions(target_partitions)
+            .with_repartition_file_min_size(repartition_file_min_size)
+            .with_preserve_order_within_groups(output_ordering.is_some())
+            .repartition_file_groups(&config.file_groups);
+        let stripes_of = |file: &PartitionedFile| {
+            let open = self.caches.as_ref().and_then(|caches| cached(caches, &file.object_meta, self.kind));
+            open.map_or_else(Vec::new, |open| open.meta.stripe_ranges())
+        };
+        Ok(even.map(|groups| {
+            let mut config = config.clone();
+            config.file_groups = between_stripes(groups, stripes_of);
+            config
+        }))
     }
 
     /// Keeps the filters over stored values, to skip files, stripes, pages and rows.

@@ -37,6 +37,10 @@ impl Metadata for FileMeta {
         self.parts(range).iter().map(Part::file_rows).collect()
     }
 
+    fn stripe_ranges(&self) -> Vec<Range<u64>> {
+        self.stripes().iter().map(|stripe| stripe.offset..stripe.end()).collect()
+    }
+
     fn ordering(&self) -> Option<&str> {
         self.ordering()
     }
