@@ -14,13 +14,13 @@ const ZSTD_LEVEL_MAX: i32 = 22;
 /// How to write a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WriterOptions {
-    /// Cut a page at this many bytes of raw values.
+    /// Cut a page at this many bytes of raw values. Pages of text that are cut together are made even, for which they may have half as many more.
     pub page_bytes: usize,
     /// Cut a page at this many rows.
     pub page_rows: usize,
     /// Cut a stripe at this many rows.
     pub stripe_rows: usize,
-    /// Cut a stripe at this many encoded bytes.
+    /// Cut a stripe at this many encoded bytes. Dictionaries that chunks share count as they are in memory, where they take several times as much: tables of many columns of text that comes again have smaller stripes.
     pub stripe_bytes: usize,
     /// Begin a stripe at a multiple of so many bytes where it would otherwise lie in more blocks of that size than it has to; 0 is none. What is left of the block before is zeros.
     pub stripe_alignment: u64,
