@@ -1,10 +1,12 @@
-//! Files in a store that is not this machine, whose stripes are fetched together: filters, row numbers and limits give what they give over batches in memory.
+//! Files that have to be waited for, in a store that is not this machine, whose stripes are fetched together, or on a disk of it: filters, row numbers and limits give what
+//! they give over batches in memory.
 #![cfg(test)]
 
 use std::sync::Arc;
 
 use arrow::array::*;
 use arrow::compute::concat_batches;
+use bytes::Bytes;
 use datafusion::datasource::MemTable;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::prelude::{SessionConfig, SessionContext};
@@ -37,15 +39,22 @@ fn table() -> RecordBatch {
     RecordBatch::try_from_iter(columns.into_iter().chain(more)).unwrap()
 }
 
-/// The table `t` in a store of its own (`far`), and in memory (`near`), where its rows have their numbers in a column.
-async fn sessions(partitions: usize, settings: &[&str]) -> [SessionContext; 2] {
-    let batch = table();
+/// The table as a file.
+fn file(batch: &RecordBatch) -> Vec<Bytes> {
     let options = WriterOptions { stripe_rows: usize::try_from(STRIPE).unwrap(), page_rows: 4000, ..Default::default() };
     let mut writer = Writer::new(batch.schema(), options).unwrap();
-    writer.push(&batch).unwrap();
-    let (bytes, _) = writer.finish().unwrap();
-    let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
-    store.put(&Path::from("t.fermion"), bytes.into_iter().collect::<PutPayload>()).await.unwrap();
+    writer.push(batch).unwrap();
+    writer.finish().unwrap().0
+}
+
+/// A session in which the table `t` is the file at a place, and one in which it is in memory, where its rows have their numbers in a column.
+async fn sessions_of(
+    place: &str,
+    store: Option<Arc<dyn ObjectStore>>,
+    batch: RecordBatch,
+    partitions: usize,
+    settings: &[&str],
+) -> [SessionContext; 2] {
     let config = || {
         let mut config = SessionConfig::new().with_target_partitions(partitions);
         config.options_mut().optimizer.repartition_file_min_size = 1;
@@ -53,14 +62,24 @@ async fn sessions(partitions: usize, settings: &[&str]) -> [SessionContext; 2] {
     };
     let far = SessionContext::new_with_config(config());
     register(&far).unwrap();
-    far.register_object_store(ObjectStoreUrl::parse("far://store").unwrap().as_ref(), store);
+    if let Some(store) = store {
+        far.register_object_store(ObjectStoreUrl::parse("far://store").unwrap().as_ref(), store);
+    }
     for setting in settings {
         far.sql(&format!("SET fermion.{setting}")).await.unwrap();
     }
-    far.sql("CREATE EXTERNAL TABLE t STORED AS FERMION LOCATION 'far://store/t.fermion'").await.unwrap();
+    far.sql(&format!("CREATE EXTERNAL TABLE t STORED AS FERMION LOCATION '{place}'")).await.unwrap();
     let near = SessionContext::new_with_config(config());
     near.register_table("t", Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]]).unwrap())).unwrap();
     [far, near]
+}
+
+/// The table `t` in a store of its own, and in memory.
+async fn sessions(partitions: usize, settings: &[&str]) -> [SessionContext; 2] {
+    let batch = table();
+    let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+    store.put(&Path::from("t.fermion"), file(&batch).into_iter().collect::<PutPayload>()).await.unwrap();
+    sessions_of("far://store/t.fermion", Some(store), batch, partitions, settings).await
 }
 
 async fn rows(session: &SessionContext, sql: &str) -> Vec<ArrayRef> {
@@ -82,20 +101,64 @@ async fn metric(session: &SessionContext, sql: &str, name: &str) -> usize {
 
 const FILTERS: [&str; 4] = ["kind = 1", "kind = 1 AND c = 3", "kind = 0 AND a > 0", "kind = 2"];
 
+/// Queries with this filter, and how many rows each gives if it says nothing of their order. The number of a row is its id.
+fn queries(filter: &str) -> [(String, Option<usize>); 3] {
+    [
+        // Not by a column alone: stripes would be read in its order, one by one.
+        (format!("SELECT id, a, b, c, d, e FROM t WHERE {filter} ORDER BY id + 0"), None),
+        (format!("SELECT file_row_index() AS id, a, b, c, d, e FROM t WHERE {filter} ORDER BY id + 0"), None),
+        (format!("SELECT a, b, d, e FROM t WHERE {filter} LIMIT 50"), Some(50)),
+    ]
+}
+
+/// Asks both; `before` each time.
+async fn check([far, near]: &[SessionContext; 2], context: &str, before: impl Fn()) {
+    for filter in FILTERS {
+        let [(sql, _), ..] = queries(filter);
+        let expected = rows(near, &sql).await;
+        for (sql, limit) in queries(filter) {
+            before();
+            let found = rows(far, &sql).await;
+            match limit {
+                None => assert!(found == expected, "{sql}, {context}"),
+                Some(limit) => assert_eq!(found[0].len(), expected[0].len().min(limit), "{sql}, {context}"),
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn rows_are_those_in_memory() {
     for (partitions, ahead_bytes) in [(1, 16 << 20), (3, 3 << 20), (1, 0)] {
-        let [far, near] = sessions(partitions, &[&format!("ahead_bytes = {ahead_bytes}")]).await;
-        for filter in FILTERS {
-            let sql = format!("SELECT id, a, b, c, d, e FROM t WHERE {filter} ORDER BY id + 0");
-            let expected = rows(&near, &sql).await;
-            assert!(rows(&far, &sql).await == expected, "{filter}, {ahead_bytes}, {partitions}");
-            // Not by a column alone: stripes would be read in its order, one by one. The number of a row is its id.
-            let numbers = format!("SELECT file_row_index() AS id, a, b, c, d, e FROM t WHERE {filter} ORDER BY id + 0");
-            assert!(rows(&far, &numbers).await == expected, "{filter}, {ahead_bytes}, {partitions}");
-            let limit = format!("SELECT a, b, d, e FROM t WHERE {filter} LIMIT 50");
-            assert_eq!(rows(&far, &limit).await[0].len(), expected[0].len().min(50), "{filter}, {ahead_bytes}, {partitions}");
-        }
+        let sessions = sessions(partitions, &[&format!("ahead_bytes = {ahead_bytes}")]).await;
+        check(&sessions, &format!("{ahead_bytes}, {partitions}"), || {}).await;
+    }
+}
+
+/// The kernel has the file in memory, forgets some of it, and all: what has to be waited for is.
+#[tokio::test]
+#[cfg(target_os = "linux")]
+async fn rows_of_a_file_that_the_kernel_has_forgotten_are_those_in_memory() {
+    let batch = table();
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = directory.path().join("t.fermion");
+    let bytes = file(&batch).concat();
+    std::fs::write(&path, &bytes).unwrap();
+    let file = std::fs::File::open(&path).unwrap();
+    file.sync_all().unwrap();
+    let forget = |from: usize| {
+        rustix::fs::fadvise(&file, from as u64, None, rustix::fs::Advice::DontNeed).unwrap();
+    };
+    for partitions in [1, 3] {
+        let sessions = sessions_of(path.to_str().unwrap(), None, batch.clone(), partitions, &[]).await;
+        check(&sessions, "at hand", || {}).await;
+        check(&sessions, "the second half is forgotten", || forget(bytes.len() / 2)).await;
+        check(&sessions, "all is forgotten", || forget(0)).await;
+        let sql = "SELECT sum(a), sum(b), sum(d), sum(e) FROM t WHERE c = 3";
+        forget(0);
+        let forgotten = metric(&sessions[0], sql, "request_rounds").await;
+        let known = metric(&sessions[0], sql, "request_rounds").await;
+        assert!(known < forgotten, "{known}, {forgotten}");
     }
 }
 

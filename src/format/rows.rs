@@ -121,6 +121,10 @@ impl Rest {
         self.backwards
     }
 
+    pub(crate) fn rows(&self) -> Rows {
+        Rows::new(self.ranges.iter().cloned().collect())
+    }
+
     /// How many there are.
     pub(crate) fn count(&self) -> u64 {
         self.ranges.iter().map(|range| range.len() as u64).sum()

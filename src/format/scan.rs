@@ -309,6 +309,11 @@ pub trait Scan: Send + fmt::Debug {
     /// Takes the answer to the last step and says what is next.
     fn step(&mut self, answer: Answer) -> Result<Step>;
 
+    /// Goes on without the bytes of the last [`Step::Fetch`], if those can be fetched when rows are read ([`Morsel::missing`]), with the next step. `None` if it has to be answered.
+    fn defer(&mut self) -> Result<Option<Step>> {
+        Ok(None)
+    }
+
     /// Whether it is known, without a step, that nothing follows what was handed over to be decoded.
     fn is_over(&self) -> bool;
 
@@ -361,7 +366,27 @@ pub struct CodedPart {
     pub codes: Codes,
 }
 
-/// Loaded rows, to be decoded without any IO.
+/// Pages that a morsel does not have yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingPage {
+    /// By what the morsel knows them.
+    pub place: PagePlace,
+    /// Where they are.
+    pub fetch: Fetch,
+}
+
+/// Whose pages some bytes are: the same bytes may be asked for twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PagePlace {
+    /// The column of the scan, by its position in it.
+    pub column: usize,
+    /// The stream of the column.
+    pub stream: usize,
+    /// The page of the stream, as the format counts them.
+    pub page: usize,
+}
+
+/// Rows to be decoded, without any IO once they are loaded. They are loaded when they are handed over, unless the scan was told to [defer](Scan::defer) that.
 pub trait Morsel: Send + fmt::Debug {
     /// How many rows are left to decode.
     fn rows(&self) -> u64;
@@ -372,6 +397,21 @@ pub trait Morsel: Send + fmt::Debug {
     /// Whether the last rows come first ([`ScanRequest::first`]).
     fn is_backwards(&self) -> bool {
         false
+    }
+
+    /// What has to be fetched and [given](Self::give) before these columns can be read of some of the rows that were taken last, or are still to be taken.
+    fn missing(&self, _columns: &[usize], _rows: &Rows) -> Vec<MissingPage> {
+        Vec::new()
+    }
+
+    /// Takes all that was [missing](Self::missing), before it is asked again.
+    fn give(&self, _pages: Vec<(PagePlace, Bytes)>) -> Result<()> {
+        Ok(())
+    }
+
+    /// The rows that are still to be taken, if something can be missing of them.
+    fn rest(&self) -> Rows {
+        Rows::default()
     }
 
     /// Takes as many rows as a batch has, to be read; none after the last.

@@ -2,24 +2,30 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::BatchCoalescer;
 use arrow::datatypes::{DataType, Schema};
 use datafusion::error::Result;
 use datafusion::physical_plan::metrics::Time;
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
 
+use super::at_hand::{AtHand, Missing};
 use super::file::BatchProjector;
 use super::filter::MorselFilter;
 use super::io::ObjectReader;
 use super::rows::RowNumbers;
 use super::selection::{Fault, kept_rows};
+use crate::format::Error;
 use crate::format::rows::Rows;
 use crate::format::scan::Morsel;
 
-/// Decodes the loaded rows of one stripe.
+/// Decodes the rows of one stripe.
 #[derive(Debug)]
 pub(super) struct BatchDecoder {
-    pub(super) morsel: Box<dyn Morsel>,
+    pub(super) morsel: AtHand,
+    /// Rows that were taken, and could not be read before something else is.
+    pub(super) taken: Option<Rows>,
     pub(super) rows: Option<RowNumbers>,
     pub(super) projector: Arc<BatchProjector>,
     pub(super) reader: ObjectReader,
@@ -27,38 +33,97 @@ pub(super) struct BatchDecoder {
     pub(super) filter: Option<FilteredOutput>,
 }
 
+/// What a decoder has.
+pub(super) enum Next {
+    Batch(RecordBatch),
+    /// Nothing until this has been read and [given](AtHand::give) to it.
+    Waits(Missing),
+    End,
+}
+
 impl BatchDecoder {
-    pub(super) fn next(&mut self) -> Result<Option<RecordBatch>> {
-        let batch = match self.filter.take() {
+    /// The rest of the batches; waits for what is not in memory.
+    pub(super) fn into_stream(self) -> BoxStream<'static, Result<RecordBatch>> {
+        let batches = stream::try_unfold(self, |mut decoder| async move {
+            loop {
+                match decoder.next()? {
+                    Next::Batch(batch) => return Ok(Some((batch, decoder))),
+                    Next::End => return Ok(None),
+                    Next::Waits(missing) => {
+                        let reader = decoder.reader.clone();
+                        let bytes = missing.fetch(&reader).await?;
+                        decoder.morsel.give(missing, bytes).map_err(|error| decoder.reader.fault(error))?;
+                    }
+                }
+            }
+        });
+        batches.boxed()
+    }
+
+    fn next(&mut self) -> Result<Next> {
+        let next = match self.filter.take() {
             None => self.next_of_all()?,
             Some(mut output) => {
-                let batch = self.next_of_passed(&mut output);
+                let next = self.next_of_passed(&mut output);
                 self.filter = Some(output);
-                batch?
+                next?
             }
         };
-        batch.map(|batch| self.projector.project(&batch)).transpose()
+        Ok(match next {
+            Next::Batch(batch) => Next::Batch(self.projector.project(&batch)?),
+            other => other,
+        })
     }
 
-    fn next_of_all(&mut self) -> Result<Option<RecordBatch>> {
-        let timer = self.time.timer();
-        let batch = self.morsel.next_batch().map_err(|error| self.reader.fault(error))?;
-        drop(timer);
-        let Some(batch) = batch else {
+    fn take_rows(&mut self) -> Rows {
+        self.taken.take().unwrap_or_else(|| self.morsel.next_rows())
+    }
+
+    /// What is next after these rows could not be read; `None` if parts of them are.
+    fn recover(&mut self, rows: Rows, error: Error) -> Result<Option<Next>> {
+        if let Some(missing) = self.morsel.waits_for(&rows) {
+            self.taken = Some(rows);
+            return Ok(Some(Next::Waits(missing)));
+        }
+        if error.is_splittable() && rows.len() > 1 {
+            self.morsel.split(rows);
             return Ok(None);
-        };
-        let rows = self.row_numbers(batch.num_rows())?;
-        self.projector.input(batch, rows).map(Some)
+        }
+        Err(self.reader.fault(error))
     }
 
-    fn next_of_passed(&mut self, output: &mut FilteredOutput) -> Result<Option<RecordBatch>> {
+    fn next_of_all(&mut self) -> Result<Next> {
+        let columns: Vec<usize> = (0..self.morsel.schema().fields().len()).collect();
+        loop {
+            let rows = self.take_rows();
+            if rows.is_empty() {
+                return Ok(Next::End);
+            }
+            let timer = self.time.timer();
+            let arrays = self.morsel.read(&columns, &rows);
+            drop(timer);
+            let arrays = match arrays {
+                Ok(arrays) => arrays,
+                Err(error) => match self.recover(rows, error)? {
+                    Some(next) => return Ok(next),
+                    None => continue,
+                },
+            };
+            let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+            let batch = RecordBatch::try_new_with_options(Arc::clone(self.morsel.schema()), arrays, &options)?;
+            let numbers = self.row_numbers(rows.len())?;
+            return self.projector.input(batch, numbers).map(Next::Batch);
+        }
+    }
+
+    fn next_of_passed(&mut self, output: &mut FilteredOutput) -> Result<Next> {
         loop {
             if let Some(batch) = output.pop() {
-                return Ok(Some(batch));
+                return Ok(Next::Batch(batch));
             }
-            let rows = self.morsel.next_rows();
+            let rows = self.take_rows();
             if rows.is_empty() {
-                return output.finish();
+                return Ok(output.finish()?.map_or(Next::End, Next::Batch));
             }
             let time = self.time.clone();
             let passed = {
@@ -68,8 +133,11 @@ impl BatchDecoder {
             match passed {
                 Ok(None) => {}
                 Ok(Some((batch, mask))) => output.push(batch, mask)?,
-                Err(Fault::Format(error)) if error.is_splittable() && rows.len() > 1 => self.morsel.split(rows),
-                Err(Fault::Format(error)) => return Err(self.reader.fault(error)),
+                Err(Fault::Format(error)) => {
+                    if let Some(next) = self.recover(rows, error)? {
+                        return Ok(next);
+                    }
+                }
                 Err(Fault::Engine(error)) => return Err(error),
             }
         }
@@ -77,13 +145,13 @@ impl BatchDecoder {
 
     /// The columns of the projection, and which of their rows pass if not all.
     fn passed(&mut self, filter: &mut MorselFilter, rows: &Rows) -> Result<Option<(RecordBatch, Option<BooleanArray>)>, Fault> {
-        let mut selection = filter.select(self.morsel.as_ref(), rows)?;
+        let mut selection = filter.select(&self.morsel, rows)?;
         if selection.count == 0 {
             filter.count(0, rows.len());
             self.row_numbers(rows.len())?;
             return Ok(None);
         }
-        let batch = selection.batch(self.morsel.as_ref(), &self.projector.columns, &self.projector.file_schema)?;
+        let batch = selection.batch(&self.morsel, &self.projector.columns, &self.projector.file_schema)?;
         filter.count(selection.count, rows.len() - selection.count);
         let numbers = self.row_numbers(rows.len())?.map(|numbers| selection.shorten(numbers)).transpose()?;
         Ok(Some((self.projector.input(batch, numbers)?, selection.mask())))

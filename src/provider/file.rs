@@ -260,6 +260,14 @@ impl FileScan {
         Ok(step)
     }
 
+    /// Goes on without what the last step asked for, if that is in memory when it is needed.
+    pub(super) fn defer(&mut self) -> Result<Option<Step>> {
+        if !self.reader.is_at_hand() {
+            return Ok(None);
+        }
+        self.scan.defer().map_err(|error| self.reader.fault(error))
+    }
+
     /// Whether all metadata that the scan needs is there.
     pub(super) fn is_ready(&self) -> bool {
         self.unloaded.is_empty()

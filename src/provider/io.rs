@@ -26,6 +26,10 @@ use crate::format::scan::{Fetch, Load, Loading, Section};
 /// What is read as one from a file of this machine. A call takes microseconds, and memory is free again as soon as the last page in it has been decoded.
 const LOCAL_BYTES_MAX: u64 = 1 << 20;
 
+/// How ranges are joined that are read without waiting: calls cost little, and what is decoded last keeps the memory of all.
+#[cfg(unix)]
+const AT_HAND: Requests = Requests { gap: 4 << 10, bytes_max: 64 << 10, in_flight: 1 };
+
 /// One object, to be read in ranges.
 #[derive(Debug, Clone)]
 pub(super) struct ObjectReader {
@@ -35,9 +39,9 @@ pub(super) struct ObjectReader {
     requests: Requests,
     is_local: bool,
     memory_map: bool,
-    /// The file, once it has been opened, if it is one of this machine.
+    /// The file, once it has been opened, if it is one of this machine that its store hands out.
     #[cfg(unix)]
-    file: Arc<OnceLock<Arc<LocalFile>>>,
+    file: Arc<OnceLock<Option<Arc<LocalFile>>>>,
     counting: Counting,
 }
 
@@ -94,7 +98,7 @@ impl ObjectReader {
     /// Whether what is read next is likely there as soon as it is asked for, in memory of its own.
     pub(super) fn is_at_hand(&self) -> bool {
         #[cfg(unix)]
-        let is_in_memory = self.file.get().is_some_and(|file| file.is_in_memory());
+        let is_in_memory = self.local_file().is_some_and(|file| file.is_in_memory());
         #[cfg(not(unix))]
         let is_in_memory = false;
         is_in_memory && !self.memory_map
@@ -153,28 +157,73 @@ impl ObjectReader {
         fetches.iter().map(|fetch| cut(&merged, &bytes, &fetch.range).ok_or_else(|| self.short(fetch))).collect()
     }
 
+    /// The bytes of all fetches, in their order, if nothing has to be waited for. Whatever is wrong, where waiting is allowed it is seen again.
+    #[cfg(unix)]
+    pub(super) fn fetch_at_hand(&self, fetches: &[Fetch]) -> Option<Vec<Bytes>> {
+        let file = self.local_file()?;
+        let merged = merge(fetches, &AT_HAND);
+        let timer = self.counting.io_time.timer();
+        let bytes = Reads::new(merged.clone()).in_memory(file).ok().filter(|_| file.is_unchanged().is_ok_and(|is_unchanged| is_unchanged))?;
+        drop(timer);
+        self.counting.bytes_scanned.add(bytes.iter().map(Bytes::len).sum());
+        self.counting.requests.add(merged.len());
+        fetches.iter().map(|fetch| cut(&merged, &bytes, &fetch.range)).collect()
+    }
+
+    /// Elsewhere nothing tells what is in memory.
+    #[cfg(not(unix))]
+    pub(super) fn fetch_at_hand(&self, _fetches: &[Fetch]) -> Option<Vec<Bytes>> {
+        None
+    }
+
     /// Ranges of a file of this machine, which is opened once and kept open.
     async fn read_file(&self, ranges: &[Range<u64>], map: bool) -> Result<Vec<Bytes>> {
-        let Some((first, rest)) = ranges.split_first() else { return Ok(Vec::new()) };
+        let Some(first) = ranges.first() else { return Ok(Vec::new()) };
         #[cfg(unix)]
-        if let Some(file) = self.file.get() {
-            return self.read_local(Arc::clone(file), ranges, map).await;
+        if let Some(file) = self.open_file(first.start).await? {
+            return self.read_local(file, ranges, map).await;
         }
         // Elsewhere there are no calls to map with.
         #[cfg(not(unix))]
         let _ = map;
-        let found = self.get(first.clone()).await?;
-        #[cfg(unix)]
-        if let GetResultPayload::File(file, _) = found.payload {
-            let file = LocalFile::new(file, found.meta.size, found.meta.last_modified.into()).map_err(|error| self.unreadable(error))?;
-            let file = Arc::new(file.ok_or_else(|| self.replaced())?);
-            return self.read_local(Arc::clone(self.file.get_or_init(|| file)), ranges, map).await;
-        }
-        let mut bytes = vec![found.bytes().await?];
-        for range in rest {
+        let mut bytes = Vec::with_capacity(ranges.len());
+        for range in ranges {
             bytes.push(self.read(range.clone()).await?);
         }
         Ok(bytes)
+    }
+
+    /// Opens a file of this machine, if it is not open, that has a byte at this offset. `None` if the store, which others may have wrapped, hands out no files.
+    #[cfg(unix)]
+    async fn open_file(&self, offset: u64) -> Result<Option<Arc<LocalFile>>> {
+        if let Some(file) = self.file.get() {
+            return Ok(file.clone());
+        }
+        let found = self.get(offset..offset + 1).await?;
+        let file = match found.payload {
+            GetResultPayload::File(file, _) => {
+                let file = LocalFile::new(file, found.meta.size, found.meta.last_modified.into()).map_err(|error| self.unreadable(error))?;
+                Some(Arc::new(file.ok_or_else(|| self.replaced())?))
+            }
+            GetResultPayload::Stream(_) => None,
+        };
+        Ok(self.file.get_or_init(|| file).clone())
+    }
+
+    #[cfg(unix)]
+    fn local_file(&self) -> Option<&LocalFile> {
+        self.file.get()?.as_deref()
+    }
+
+    /// Makes ready to read without waiting what is in memory.
+    pub(super) async fn open(&self, fetches: &[Fetch]) -> Result<()> {
+        #[cfg(unix)]
+        if let Some(fetch) = fetches.first().filter(|_| self.is_local) {
+            self.open_file(fetch.range.start).await?;
+        }
+        #[cfg(not(unix))]
+        let _ = fetches;
+        Ok(())
     }
 
     /// What is in memory is read here and now, the rest by a thread that may wait.

@@ -17,7 +17,8 @@ pub const PAGES_PRUNED: &str = "pages_pruned_statistics";
 pub const BYTES_SCANNED: &str = "bytes_scanned";
 /// Ranges that were asked for, merged ones counted once.
 pub const REQUESTS: &str = "requests";
-/// Times that ranges were asked for, however many at once: over a network each takes at least the time that an answer takes.
+/// Times that ranges were asked for and waited for, however many at once: over a network each takes at least the time that an answer takes. What the system has in memory when rows
+/// are decoded is not waited for.
 pub const REQUEST_ROUNDS: &str = "request_rounds";
 /// Columns whose metadata was fetched.
 pub const COLUMN_METADATA_LOADED: &str = "column_metadata_loaded";
@@ -27,7 +28,7 @@ pub const METADATA_LOAD_TIME: &str = "metadata_load_time";
 pub const STATISTICS_EVAL_TIME: &str = "statistics_eval_time";
 /// Time in the store.
 pub const IO_TIME: &str = "time_elapsed_io";
-/// Time to decode pages.
+/// Time to decode pages, and to read those that the system has in memory.
 pub const DECODING_TIME: &str = "time_elapsed_decoding";
 /// Rows that passed the filter in the scan.
 pub const PUSHDOWN_ROWS_MATCHED: &str = "pushdown_rows_matched";

@@ -35,6 +35,7 @@
 
 mod adapt;
 mod alkaid;
+mod at_hand;
 mod between;
 mod cache;
 mod create;

@@ -1,10 +1,13 @@
 //! The loop over a file's [`Scan`]: fetches become IO futures, prunings are answered, loaded rows become morsels.
 //!
 //! A stripe is a morsel. As soon as one is loaded, the fetch of the next is started, and runs while the first is decoded; not more than one (or
-//! one group, where stripes are fetched together) is ahead, so memory is two stripes or groups per partition. Of a file that the kernel has in memory, the next is neither
-//! planned nor read before the one before it has been decoded: there is nothing to wait for, so memory is one stripe, and filters that change are as far as they can be. Stripes follow each other in a chain, so rows come in the order of the file, but where a `LIMIT`
-//! of another order is looking for its rows. Where rows are selected by some columns before the others are fetched, it is the fetch of those columns that
+//! one group, where stripes are fetched together) is ahead, so memory is two stripes or groups per partition. Stripes follow each other in a chain, so rows come in the order of the
+//! file, but where a `LIMIT` of another order is looking for its rows. Where rows are selected by some columns before the others are fetched, it is the fetch of those columns that
 //! runs ahead; the others' comes when the stripe before has been decoded, beside nothing, so it has to be worth it.
+//!
+//! Of a file that the kernel has in memory there is nothing to wait for. The next stripe is not planned before the one before it has been decoded, so filters that change are as
+//! far as they can be; and nothing of it is fetched: [`AtHand`] reads pages when rows of theirs are decoded, so memory is a few pages of each column. Formats that cannot
+//! [defer](crate::format::scan::Scan::defer) what they fetch have the stripe, and no other.
 //!
 //! This is the only file that knows DataFusion's morsel API, which is marked as experimental.
 
@@ -16,9 +19,9 @@ use datafusion::common::runtime::SpawnedTask;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::error::{DataFusionError, Result};
 use datafusion_datasource::morsel::{Morsel, MorselPlan, MorselPlanner, Morselizer};
-use futures::StreamExt;
-use futures::stream::{self, BoxStream};
+use futures::stream::BoxStream;
 
+use super::at_hand::AtHand;
 use super::cache::OpenFile;
 use super::decode::{BatchDecoder, FilteredOutput};
 use super::file::{FileScan, PreparedFile, ScanContext};
@@ -52,6 +55,8 @@ enum Planner {
     Opened(Box<PreparedFile>, OpenFile),
     /// The scan waits for an answer.
     Scanning(Box<FileScan>, Answer),
+    /// The scan has said what is next.
+    Stepped(Box<FileScan>, Step),
 }
 
 impl fmt::Debug for Planner {
@@ -60,6 +65,7 @@ impl fmt::Debug for Planner {
             Self::Prepared(_) => "Prepared",
             Self::Opened(..) => "Opened",
             Self::Scanning(..) => "Scanning",
+            Self::Stepped(..) => "Stepped",
         })
     }
 }
@@ -78,14 +84,15 @@ impl MorselPlanner for Planner {
                 })))
             }
             Self::Opened(file, open) => match file.scan(open)? {
-                Some(scan) if scan.is_ready() => advance(Box::new(scan), Answer::Next),
+                Some(scan) if scan.is_ready() => answer(Box::new(scan), Answer::Next),
                 Some(mut scan) => Ok(Some(MorselPlan::new().with_pending_planner(async move {
                     scan.make_ready().await?;
                     Ok(Box::new(Self::Scanning(Box::new(scan), Answer::Next)) as Box<dyn MorselPlanner>)
                 }))),
                 None => Ok(None),
             },
-            Self::Scanning(scan, answer) => advance(scan, answer),
+            Self::Scanning(scan, answer) => self::answer(scan, answer),
+            Self::Stepped(scan, step) => advance(scan, step),
         }
     }
 }
@@ -103,17 +110,29 @@ async fn later(file: Box<FileScan>, answer: Answer) -> Result<Box<dyn MorselPlan
     Ok(Box::new(Planner::Scanning(file, answer)))
 }
 
-/// Steps the scan until it has to wait, or has enough for now.
-fn advance(mut file: Box<FileScan>, mut answer: Answer) -> Result<Option<MorselPlan>> {
-    let mut morsels: Vec<Box<dyn Morsel>> = Vec::new();
-    let mut selected = 0;
-    let end = |morsels: Vec<Box<dyn Morsel>>| (!morsels.is_empty()).then(|| MorselPlan::new().with_morsels(morsels));
+/// Goes on with an answer.
+fn answer(mut file: Box<FileScan>, answer: Answer) -> Result<Option<MorselPlan>> {
     if file.is_done()? {
         return Ok(None);
     }
+    let step = file.step(answer)?;
+    advance(file, step)
+}
+
+/// Steps the scan until it has to wait, or has enough for now.
+fn advance(mut file: Box<FileScan>, mut step: Step) -> Result<Option<MorselPlan>> {
+    let mut morsels: Vec<Box<dyn Morsel>> = Vec::new();
+    let mut selected = 0;
+    let end = |morsels: Vec<Box<dyn Morsel>>| (!morsels.is_empty()).then(|| MorselPlan::new().with_morsels(morsels));
     loop {
-        answer = match file.step(answer)? {
-            Step::Fetch(fetches) => return Ok(Some(MorselPlan::new().with_morsels(morsels).with_pending_planner(fetch(file, fetches)))),
+        let answer = match step {
+            Step::Fetch(fetches) => match file.defer()? {
+                Some(next) => {
+                    step = next;
+                    continue;
+                }
+                None => return Ok(Some(MorselPlan::new().with_morsels(morsels).with_pending_planner(fetch(file, fetches)))),
+            },
             Step::Prune(zones) => file.keep(&zones)?,
             Step::Lookup(columns) => Answer::Lookup(match &mut file.zone_pruner {
                 Some(pruner) => pruner.values_of(&columns),
@@ -141,14 +160,19 @@ fn advance(mut file: Box<FileScan>, mut answer: Answer) -> Result<Option<MorselP
             }
             Step::Done => return Ok(end(morsels)),
         };
+        step = file.step(answer)?;
     }
 }
 
 /// Fetches in a task of its own, so that it goes on while the partition's task decodes. From a file of this machine, which is often in memory, it is read here:
 /// what is not is read by another thread anyway.
-async fn fetch(file: Box<FileScan>, fetches: Vec<Fetch>) -> Result<Box<dyn MorselPlanner>> {
+async fn fetch(mut file: Box<FileScan>, fetches: Vec<Fetch>) -> Result<Box<dyn MorselPlanner>> {
     let reader = file.reader.clone();
     if reader.is_local() {
+        reader.open(&fetches).await?;
+        if let Some(step) = file.defer()? {
+            return Ok(Box::new(Planner::Stepped(file, step)));
+        }
         let fetched = reader.fetch(&fetches).await?;
         return Ok(Box::new(Planner::Scanning(file, Answer::Fetched(fetched))));
     }
@@ -197,7 +221,8 @@ impl FileScan {
         let filter = filter.map(|filter| FilteredOutput::new(filter, &self.projector, self.batch_rows));
         let time = self.metrics.decoding_time.clone();
         let (projector, reader) = (Arc::clone(&self.projector), self.reader.clone());
-        Ok(DecodeMorsel(BatchDecoder { morsel, rows, projector, reader, time, filter }))
+        let morsel = AtHand::new(morsel, self.reader.clone());
+        Ok(DecodeMorsel(BatchDecoder { morsel, taken: None, rows, projector, reader, time, filter }))
     }
 }
 
@@ -218,15 +243,7 @@ struct DecodeMorsel(BatchDecoder);
 
 impl Morsel for DecodeMorsel {
     fn into_stream(self: Box<Self>) -> BoxStream<'static, Result<RecordBatch>> {
-        let mut morsel = Some(self);
-        let batches = std::iter::from_fn(move || {
-            let next = morsel.as_mut()?.0.next().transpose();
-            if !matches!(next, Some(Ok(_))) {
-                morsel = None;
-            }
-            next
-        });
-        stream::iter(batches).boxed()
+        self.0.into_stream()
     }
 }
 

@@ -3,12 +3,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{BooleanArray, RecordBatch};
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
+use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 use datafusion_fermion::format::fermion::{FermionScan, FileMeta, Open, OpenOptions, ScanRequest, Writer, WriterOptions};
 use datafusion_fermion::format::rows::Rows;
-use datafusion_fermion::format::scan::{Answer, Fetch, Load, Loading, Morsel, Scan, Step, Zones};
+use datafusion_fermion::format::scan::{Answer, Coded, Fetch, Load, Loading, Morsel, Scan, Step, Zones};
 use datafusion_fermion::format::{Error, Result};
 
 /// The bytes of a file of these batches.
@@ -55,9 +56,56 @@ pub(crate) fn open(file: &Bytes, options: &OpenOptions) -> Result<Arc<FileMeta>>
     Ok(Arc::new(load(file, Open::new(file.len() as u64, options)?)?))
 }
 
-/// Reads what is asked for; `keep` answers the zones.
-pub(crate) fn scan(file: &Bytes, meta: &Arc<FileMeta>, request: ScanRequest, keep: impl FnMut(&Zones) -> BooleanArray) -> Result<Vec<RecordBatch>> {
-    scan_selected(file, meta, request, keep, |_| unreachable!("nothing to select by"), |_| {})
+/// Reads what is asked for, with pages fetched before rows are decoded and then when they are; `keep` answers the zones.
+pub(crate) fn scan(
+    file: &Bytes,
+    meta: &Arc<FileMeta>,
+    request: ScanRequest,
+    mut keep: impl FnMut(&Zones) -> BooleanArray,
+) -> Result<Vec<RecordBatch>> {
+    let mut answers = Vec::new();
+    let keep = |zones: &Zones| {
+        answers.push(keep(zones));
+        answers[answers.len() - 1].clone()
+    };
+    let batches = scan_selected(file, meta, request.clone(), keep, |_| unreachable!("nothing to select by"), |_| {});
+    let mut answers = answers.into_iter();
+    let again = |zones: &Zones| answers.next().unwrap_or_else(|| BooleanArray::from(vec![true; zones.row_counts.len()]));
+    let deferred = scan_deferred(file, meta, request, again);
+    // What is wrong with a page of which nothing is read is not seen.
+    if let Ok(batches) = &batches {
+        assert!(deferred.unwrap() == *batches, "pages that are fetched when rows are decoded are others");
+    }
+    batches
+}
+
+fn scan_deferred(file: &Bytes, meta: &Arc<FileMeta>, request: ScanRequest, mut keep: impl FnMut(&Zones) -> BooleanArray) -> Result<Vec<RecordBatch>> {
+    let mut scan = FermionScan::new(Arc::clone(meta), request)?;
+    let mut batches = Vec::new();
+    let mut step = scan.step(Answer::Next)?;
+    loop {
+        let answer = match step {
+            Step::Fetch(fetches) => match scan.defer()? {
+                Some(next) => {
+                    step = next;
+                    continue;
+                }
+                None => Answer::Fetched(fetch(file, &fetches)),
+            },
+            Step::Prune(zones) => Answer::Keep(keep(&zones)),
+            Step::Lookup(columns) => Answer::Lookup(vec![None; columns.len()]),
+            Step::Select(_) => unreachable!("nothing to select by"),
+            Step::Decode(morsel) => {
+                let mut morsel = Deferred { morsel, file: file.clone() };
+                while let Some(batch) = morsel.next_batch()? {
+                    batches.push(batch);
+                }
+                Answer::Next
+            }
+            Step::Done => return Ok(batches),
+        };
+        step = scan.step(answer)?;
+    }
 }
 
 /// The same; `select` answers the rows, and `fetched` sees what is asked for.
@@ -96,16 +144,67 @@ pub(crate) fn scan_selected(
     }
 }
 
-/// The first rows that are ready to be decoded.
-pub(crate) fn first_morsel(file: &Bytes, meta: &Arc<FileMeta>, request: ScanRequest) -> Box<dyn Morsel> {
+/// The first rows that are ready to be decoded; `deferred`, their pages are fetched when they are.
+pub(crate) fn first_morsel(file: &Bytes, meta: &Arc<FileMeta>, request: ScanRequest, deferred: bool) -> Box<dyn Morsel> {
     let mut scan = FermionScan::new(Arc::clone(meta), request).unwrap();
-    let mut answer = Answer::Next;
+    let mut step = scan.step(Answer::Next).unwrap();
     loop {
-        answer = match scan.step(answer).unwrap() {
-            Step::Fetch(fetches) => Answer::Fetched(fetch(file, &fetches)),
+        step = match step {
+            Step::Fetch(_) if deferred => scan.defer().unwrap().unwrap(),
+            Step::Fetch(fetches) => scan.step(Answer::Fetched(fetch(file, &fetches))).unwrap(),
+            Step::Decode(morsel) if deferred => return Box::new(Deferred { morsel, file: file.clone() }),
             Step::Decode(morsel) => return morsel,
             step => panic!("{step:?}"),
         };
+    }
+}
+
+/// Rows whose pages are fetched when they are read.
+#[derive(Debug)]
+struct Deferred {
+    morsel: Box<dyn Morsel>,
+    file: Bytes,
+}
+
+impl Deferred {
+    fn load(&self, columns: &[usize], rows: &Rows) -> Result<()> {
+        let (places, fetches): (Vec<_>, Vec<_>) = self.morsel.missing(columns, rows).into_iter().map(|page| (page.place, page.fetch)).unzip();
+        self.morsel.give(places.into_iter().zip(fetch(&self.file, &fetches)).collect())?;
+        assert_eq!(self.morsel.missing(columns, rows), [], "what was given is asked for again");
+        Ok(())
+    }
+}
+
+impl Morsel for Deferred {
+    fn rows(&self) -> u64 {
+        self.morsel.rows()
+    }
+
+    fn schema(&self) -> &SchemaRef {
+        self.morsel.schema()
+    }
+
+    fn next_rows(&mut self) -> Rows {
+        self.morsel.next_rows()
+    }
+
+    fn split(&mut self, rows: Rows) {
+        self.morsel.split(rows);
+    }
+
+    fn read(&self, columns: &[usize], rows: &Rows) -> Result<Vec<ArrayRef>> {
+        self.load(columns, rows)?;
+        self.morsel.read(columns, rows)
+    }
+
+    fn read_kept(&self, column: usize, rows: &Rows, keep: &BooleanBuffer) -> Result<Option<ArrayRef>> {
+        self.load(&[column], rows)?;
+        self.morsel.read_kept(column, rows, keep)
+    }
+
+    fn coded(&self, column: usize, rows: &Rows, most: usize) -> Result<Option<Coded>> {
+        self.load(&[column], rows)?;
+        self.morsel.coded(column, rows, most)
     }
 }
 

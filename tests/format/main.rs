@@ -8,6 +8,7 @@ mod batches;
 mod bloom;
 mod by_hand;
 mod corruption;
+mod deferred;
 mod drive;
 mod golden;
 mod golden_types;

@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Field, Fields, Int8Type, Schema, SchemaRef, Uni
 use datafusion_fermion::format::ErrorKind;
 use datafusion_fermion::format::codec::Compression;
 use datafusion_fermion::format::fermion::{FermionScan, OpenOptions, ScanRequest, WriterOptions};
-use datafusion_fermion::format::scan::{Answer, FieldPath, Level, Scan, Step, ZoneColumn};
+use datafusion_fermion::format::scan::{Answer, FieldPath, Level, Morsel, Scan, Step, ZoneColumn};
 use proptest::prelude::*;
 use rand::Rng;
 
@@ -103,7 +103,12 @@ fn a_dictionary_is_the_same_for_all_pages() {
     let file = write(&batch.schema(), std::slice::from_ref(&batch), WriterOptions { page_rows: 2048, ..Default::default() }).unwrap();
     let meta = open(&file, &OpenOptions::default()).unwrap();
     let request = ScanRequest { batch_rows: 5000, ..ScanRequest::new(vec![0], batch.schema()) };
-    let mut morsel = first_morsel(&file, &meta, request);
+    for deferred in [false, true] {
+        check_dictionary(first_morsel(&file, &meta, request.clone(), deferred), &batch);
+    }
+}
+
+fn check_dictionary(mut morsel: Box<dyn Morsel>, batch: &RecordBatch) {
     let (mut at, mut values): (usize, Option<ArrayRef>) = (0, None);
     loop {
         let taken = morsel.next_rows();

@@ -39,7 +39,7 @@ struct Batches {
 impl LoadedBatches {
     pub(super) fn new(plan: BatchPlan, fetched: &Fetched, checksums: bool) -> Result<Self> {
         let BatchPlan { column, rows, streams } = plan;
-        let streams = streams.into_iter().map(|plan| load_stream(plan, fetched)).collect::<Result<_>>();
+        let streams = streams.into_iter().map(|plan| load_stream(plan, fetched, false)).collect::<Result<_>>();
         let streams = streams.map_err(|error| error.in_section(Section::Data).in_column(column.name()))?;
         Ok(Self { column, rows, streams, checksums, batches: OnceCell::new() })
     }
@@ -105,7 +105,7 @@ impl LoadedBatches {
         let Some(LoadedStream::Pages(pages)) = self.streams.get(stream) else {
             return Err(Error::invalid_file(format!("stream {stream} of the batches is missing")));
         };
-        let count = pages.pages.last().map_or(0, LoadedPage::end);
+        let count = pages.pages().last().map_or(0, LoadedPage::end);
         if count > STRIPE_BATCHES_MAX {
             return Err(Error::invalid_file(format!("{count} batches in a stripe, which has {STRIPE_BATCHES_MAX} at most")));
         }

@@ -7,6 +7,7 @@ use arrow::array::{ArrayRef, BooleanArray};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::filter;
 use arrow::datatypes::{DataType, FieldRef};
+use bytes::Bytes;
 
 use super::dictionary::DICTIONARY_PART;
 use super::pages::{Expect, LoadedPage, LoadedPages, LoadedStream, load_stream};
@@ -25,6 +26,15 @@ use crate::format::scan::{Coded, CodedPart, RowBounds, Section};
 /// What it costs to evaluate something about the values of a page, whatever they are, in values.
 const PART_VALUES: usize = 64;
 
+/// How the pages of a stripe are loaded.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Loading<'a> {
+    pub(super) fetched: &'a Fetched,
+    /// Whether those that have not been fetched are fetched when rows of theirs are read.
+    pub(super) deferred: bool,
+    pub(super) checksums: bool,
+}
+
 #[derive(Debug)]
 pub(super) struct LoadedColumn {
     name: String,
@@ -37,10 +47,29 @@ pub(super) struct LoadedColumn {
 
 impl LoadedColumn {
     /// A column of these streams; without any, it is null in every row.
-    pub(super) fn new(field: &FieldRef, out_type: &DataType, streams: Option<Vec<StreamPlan>>, fetched: &Fetched, checksums: bool) -> Result<Self> {
-        let load = |plan| load_stream(plan, fetched).map_err(|error| error.in_section(Section::Data).in_column(field.name()));
+    pub(super) fn new(field: &FieldRef, out_type: &DataType, streams: Option<Vec<StreamPlan>>, load: &Loading<'_>) -> Result<Self> {
+        let Loading { fetched, deferred, checksums } = *load;
+        let load = |plan| load_stream(plan, fetched, deferred).map_err(|error| error.in_section(Section::Data).in_column(field.name()));
         let streams = streams.map(|streams| streams.into_iter().map(load).collect::<Result<Vec<_>>>()).transpose()?;
         Ok(Self { name: field.name().clone(), file_type: field.data_type().clone(), out_type: out_type.clone(), streams, checksums })
+    }
+
+    /// What has to be fetched before these rows can be read: the stream, what that knows it by, and where it is.
+    pub(super) fn missing(&self, rows: &Ranges) -> Vec<(usize, usize, Range<u64>)> {
+        let of_stream = |(stream, pages): (usize, &LoadedStream)| {
+            let mut missing = Vec::new();
+            if let LoadedStream::Pages(pages) = pages {
+                pages.missing(rows, &mut missing);
+            }
+            missing.into_iter().map(move |(page, range)| (stream, page, range))
+        };
+        self.streams.iter().flatten().enumerate().flat_map(of_stream).collect()
+    }
+
+    /// Takes what was [missing](Self::missing).
+    pub(super) fn give(&self, stream: usize, page: usize, bytes: Bytes) -> Result<()> {
+        let LoadedStream::Pages(pages) = self.stream(stream)? else { return Ok(()) };
+        pages.give(page, bytes).map_err(|error| error.in_section(Section::Data).in_column(&self.name))
     }
 
     /// The rows of these ranges.
@@ -68,7 +97,7 @@ impl LoadedColumn {
             let (page, local) = piece?;
             let bits = keep.slice(bit, local.len());
             bit += local.len();
-            pages.open(page, &expect).and_then(|page| page.decode_kept(local, &bits, &mut out)).map_err(|error| error.at(page.offset))?;
+            pages.open(page, &expect).and_then(|page| page.decode_kept(local, &bits, &mut out)).map_err(|error| error.at(page.range.start))?;
         }
         let nulls = self.validity(LEAF_VALIDITY, ranges)?.map(|nulls| kept_bits(nulls.inner(), keep)).transpose()?;
         leaf_array(&self.out_type, out.finish(), nulls.map(NullBuffer::new), count).map(Some)
@@ -112,12 +141,12 @@ impl LoadedColumn {
         let mut left = most;
         for piece in pages.pieces(ranges) {
             let (page, local) = piece?;
-            let opened = pages.open(page, &expect).map_err(|error| error.at(page.offset))?;
+            let opened = pages.open(page, &expect).map_err(|error| error.at(page.range.start))?;
             let shared = pages.dictionary.as_ref().filter(|_| opened.is_shared());
             let (id, most) = if shared.is_some() { (DICTIONARY_PART, pages.most_shared(ranges, most)) } else { (page.first, left) };
             let known = parts.last_mut().filter(|part| part.page == id);
             let mut codes = Codes::default();
-            let values = opened.coded(local, most, known.map_or(&mut codes, |part| &mut part.codes)).map_err(|error| error.at(page.offset))?;
+            let values = opened.coded(local, most, known.map_or(&mut codes, |part| &mut part.codes)).map_err(|error| error.at(page.range.start))?;
             let Some(values) = values else { return Ok(None) };
             if codes.is_empty() {
                 continue;
@@ -220,7 +249,7 @@ impl LoadedColumn {
         let mut offsets: Vec<i64> = Vec::new();
         let mut next = range.start;
         while next < range.end {
-            let part = next..pages.pages.get(pages.index_of(next)).map_or(range.end, LoadedPage::end).min(range.end);
+            let part = next..pages.pages().get(pages.index_of(next)).map_or(range.end, LoadedPage::end).min(range.end);
             let Decoded::Fixed(numbers) = pages.decode(&self.expect(PType::I64, false, 1), std::slice::from_ref(&part))? else {
                 return Err(Error::invalid_file("offsets are not stored as numbers"));
             };
@@ -254,7 +283,8 @@ mod tests {
     fn page(first: usize, ptype: PType, bytes: Buffer) -> LoadedPage {
         let rows = u32::try_from(ROWS).unwrap();
         let encoded = encode(&Values::Fixed { ptype, bytes }, None, &EncodeOptions::default()).unwrap();
-        LoadedPage { first, rows, offset: 8, stats: ZoneStats::UNKNOWN, bytes: write_page(&encoded, rows, true).into(), page: OnceCell::new() }
+        let bytes = Bytes::from(write_page(&encoded, rows, true));
+        LoadedPage { first, rows, range: 8..8 + bytes.len() as u64, stats: ZoneStats::UNKNOWN, bytes: bytes.into(), page: OnceCell::new() }
     }
 
     fn column(data_type: DataType, streams: Vec<LoadedStream>) -> LoadedColumn {
@@ -269,7 +299,7 @@ mod tests {
 
     fn open_pages(column: &LoadedColumn, stream: usize) -> Vec<usize> {
         let LoadedStream::Pages(pages) = column.stream(stream).unwrap() else { panic!("no pages") };
-        pages.pages.iter().filter(|page| page.page.get().is_some()).map(|page| page.first / ROWS).collect()
+        pages.pages().iter().filter(|page| page.page.get().is_some()).map(|page| page.first / ROWS).collect()
     }
 
     #[test]
@@ -338,7 +368,7 @@ mod tests {
     #[test]
     fn pages_that_cannot_be_are_refused() {
         let header = |length: u32| {
-            let mut bytes = numbers().remove(0).bytes.to_vec();
+            let mut bytes = numbers().remove(0).bytes.into_inner().unwrap().to_vec();
             bytes[4..8].copy_from_slice(&length.to_le_bytes());
             walk_pages(bytes.into(), 800)
         };
@@ -346,6 +376,6 @@ mod tests {
             let error = header(length).unwrap_err();
             assert_eq!((error.kind(), error.offset()), (ErrorKind::InvalidFile, Some(800)), "{length}");
         }
-        assert_eq!(walk_pages(numbers().remove(0).bytes, 800).unwrap().len(), 1);
+        assert_eq!(walk_pages(numbers().remove(0).bytes.into_inner().unwrap(), 800).unwrap().len(), 1);
     }
 }

@@ -1,6 +1,6 @@
 //! The loaded dictionary of a chunk: opened when the first page needs it that is read.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -17,9 +17,10 @@ pub(super) const DICTIONARY_PART: usize = usize::MAX;
 
 #[derive(Debug)]
 pub(super) struct LoadedDictionary {
-    /// Where it is in the file, for errors.
-    offset: u64,
-    pages: Vec<Bytes>,
+    /// Where it is in the file.
+    ranges: Vec<Range<u64>>,
+    /// As many pages, once they have been fetched, and until the values are known.
+    pages: RefCell<Vec<Bytes>>,
     values: OnceCell<Arc<ChunkDictionary>>,
     /// As an array of the type that the column is read as.
     array: OnceCell<ArrayRef>,
@@ -27,17 +28,36 @@ pub(super) struct LoadedDictionary {
 
 impl LoadedDictionary {
     /// `None` where the chunk has none.
-    pub(super) fn load(plan: &[Range<u64>], fetched: &Fetched) -> Result<Option<Self>> {
-        let Some(first) = plan.first() else { return Ok(None) };
-        let pages = plan.iter().map(|range| fetched.get(range)).collect::<Result<_>>()?;
-        Ok(Some(Self { offset: first.start, pages, values: OnceCell::new(), array: OnceCell::new() }))
+    pub(super) fn load(ranges: Vec<Range<u64>>, fetched: &Fetched, deferred: bool) -> Result<Option<Self>> {
+        if ranges.is_empty() {
+            return Ok(None);
+        }
+        let is_later = deferred && !ranges.iter().all(|range| fetched.has(range));
+        let pages = if is_later { Vec::new() } else { ranges.iter().map(|range| fetched.get(range)).collect::<Result<_>>()? };
+        Ok(Some(Self { ranges, pages: pages.into(), values: OnceCell::new(), array: OnceCell::new() }))
+    }
+
+    /// What is still to be fetched: all or nothing.
+    pub(super) fn missing(&self) -> impl Iterator<Item = Range<u64>> {
+        let is_there = self.values.get().is_some() || !self.pages.borrow().is_empty();
+        self.ranges.iter().filter(move |_| !is_there).cloned()
+    }
+
+    pub(super) fn page_count(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// Takes the next of what is missing.
+    pub(super) fn give(&self, bytes: Bytes) {
+        self.pages.borrow_mut().push(bytes);
     }
 
     pub(super) fn open(&self, expect: &PageExpect) -> Result<Arc<ChunkDictionary>> {
         if let Some(values) = self.values.get() {
             return Ok(Arc::clone(values));
         }
-        let values = open_dictionary(&self.pages, expect).map_err(|error| error.at(self.offset))?;
+        let values = open_dictionary(&self.pages.borrow(), expect).map_err(|error| error.at(self.ranges.first().map_or(0, |range| range.start)))?;
+        self.pages.take();
         Ok(Arc::clone(self.values.get_or_init(|| Arc::new(values))))
     }
 

@@ -28,11 +28,18 @@ pub(super) struct Planned {
     pub(super) backwards: bool,
     /// What is there.
     pub(super) fetched: Fetched,
+    /// Whether the rest is fetched when rows are read.
+    pub(super) deferred: bool,
 }
 
 impl Planned {
     pub(super) fn is_selecting(&self) -> bool {
         self.selecting.is_some()
+    }
+
+    /// The same, of which what has not been fetched is when rows are read.
+    pub(super) fn deferred(self) -> Self {
+        Self { selecting: None, deferred: true, ..self }
     }
 
     /// What is fetched next.

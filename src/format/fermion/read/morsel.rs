@@ -1,19 +1,21 @@
 //! Loaded rows of a stripe, decoded batch by batch.
 
+use std::ops::Range;
+
 use arrow::array::ArrayRef;
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
+use bytes::Bytes;
 
 use super::batches::LoadedBatches;
-use super::column::LoadedColumn;
+use super::column::{LoadedColumn, Loading};
 use super::plan::ColumnPlan;
 use crate::format::array::Ranges;
 use crate::format::error::{Error, Result};
-use crate::format::requests::Fetched;
 use crate::format::rows::{Rest, Rows};
-use crate::format::scan::{Coded, Morsel, RowBounds};
+use crate::format::scan::{Coded, Fetch, MissingPage, Morsel, PagePlace, RowBounds, Section};
 
-/// A column of which what is to be read has been loaded.
+/// A column of which what is to be read has been loaded, or is when rows are read.
 #[derive(Debug)]
 pub(super) enum Loaded {
     Column(LoadedColumn),
@@ -22,13 +24,13 @@ pub(super) enum Loaded {
 
 impl Loaded {
     /// `None` if the plan is not to read it.
-    pub(super) fn new(field: &FieldRef, out_type: &DataType, plan: ColumnPlan, fetched: &Fetched, checksums: bool) -> Result<Option<Self>> {
-        let column = |streams| LoadedColumn::new(field, out_type, streams, fetched, checksums).map(Self::Column);
+    pub(super) fn new(field: &FieldRef, out_type: &DataType, plan: ColumnPlan, load: &Loading<'_>) -> Result<Option<Self>> {
+        let column = |streams| LoadedColumn::new(field, out_type, streams, load).map(Self::Column);
         match plan {
             ColumnPlan::Later => Ok(None),
             ColumnPlan::Null => column(None).map(Some),
             ColumnPlan::Streams(streams) => column(Some(streams)).map(Some),
-            ColumnPlan::Batches(plan) => LoadedBatches::new(plan, fetched, checksums).map(|batches| Some(Self::Batches(batches))),
+            ColumnPlan::Batches(plan) => LoadedBatches::new(plan, load.fetched, load.checksums).map(|batches| Some(Self::Batches(batches))),
         }
     }
 
@@ -41,6 +43,20 @@ impl Loaded {
     fn retain(&mut self) {
         if let Self::Column(column) = self {
             column.retain();
+        }
+    }
+
+    fn missing(&self, rows: &Ranges) -> Vec<(usize, usize, Range<u64>)> {
+        match self {
+            Self::Column(column) => column.missing(rows),
+            Self::Batches(_) => Vec::new(),
+        }
+    }
+
+    fn give(&self, stream: usize, page: usize, bytes: Bytes) -> Result<()> {
+        match self {
+            Self::Column(column) => column.give(stream, page, bytes),
+            Self::Batches(_) => Ok(()),
         }
     }
 
@@ -81,11 +97,13 @@ pub(super) struct StripeMorsel {
     /// Rows of the stripe that are still to be decoded.
     rest: Rest,
     batch_rows: usize,
+    /// Whether there may be pages that have not been fetched.
+    deferred: bool,
 }
 
 impl StripeMorsel {
-    pub(super) fn new(schema: SchemaRef, columns: Vec<Option<Loaded>>, rest: Rest, batch_rows: usize) -> Self {
-        Self { schema, columns, rest, batch_rows }
+    pub(super) fn new(schema: SchemaRef, columns: Vec<Option<Loaded>>, rest: Rest, batch_rows: usize, deferred: bool) -> Self {
+        Self { schema, columns, rest, batch_rows, deferred }
     }
 
     fn column(&self, position: usize) -> Result<&Loaded> {
@@ -105,6 +123,27 @@ impl Morsel for StripeMorsel {
 
     fn is_backwards(&self) -> bool {
         self.rest.is_backwards()
+    }
+
+    fn rest(&self) -> Rows {
+        self.rest.rows()
+    }
+
+    fn missing(&self, columns: &[usize], rows: &Rows) -> Vec<MissingPage> {
+        let of_column = |&column: &usize| {
+            let loaded = self.columns.get(column).and_then(Option::as_ref).filter(|_| self.deferred);
+            let missing = loaded.map(|loaded| loaded.missing(rows.ranges())).unwrap_or_default();
+            let place = move |(stream, page, range)| MissingPage {
+                place: PagePlace { column, stream, page },
+                fetch: Fetch { range, section: Section::Data },
+            };
+            missing.into_iter().map(place)
+        };
+        columns.iter().flat_map(of_column).collect()
+    }
+
+    fn give(&self, pages: Vec<(PagePlace, Bytes)>) -> Result<()> {
+        pages.into_iter().try_for_each(|(PagePlace { column, stream, page }, bytes)| self.column(column)?.give(stream, page, bytes))
     }
 
     fn next_rows(&mut self) -> Rows {

@@ -17,6 +17,9 @@ use crate::format::requests::Fetched;
 /// Rows from which on those that are read are taken for a part of many.
 const SHARED_ROWS: usize = 4 << 10;
 
+/// What is read along behind pages that are needed, as long as all of it is no more: a call takes as long as to copy some thousands of bytes.
+const ALONG_BYTES_MAX: u64 = 64 << 10;
+
 /// A stream of a column in one stripe.
 #[derive(Debug)]
 pub(super) enum LoadedStream {
@@ -30,7 +33,10 @@ pub(super) enum LoadedStream {
 #[derive(Debug, Default)]
 pub(super) struct LoadedPages {
     pub(super) dictionary: Option<LoadedDictionary>,
-    pub(super) pages: Vec<LoadedPage>,
+    /// Not before the chunk is there, where only that says which they are.
+    pages: OnceCell<Vec<LoadedPage>>,
+    /// What is still to be fetched.
+    deferred: Deferred,
     /// The pages that may be open: from one, and before another.
     open: Cell<(usize, usize)>,
     /// The slots that have been read of the rows that were taken last: from one, and before another.
@@ -39,18 +45,30 @@ pub(super) struct LoadedPages {
     pub(super) counted: RefCell<Option<Box<(usize, TypeCounts)>>>,
 }
 
-/// A page that has been loaded.
+/// Which pages of a stream may not be there yet.
+#[derive(Debug, Default)]
+enum Deferred {
+    /// None.
+    #[default]
+    Nothing,
+    /// Any. Each row has so many slots; without a number, all pages are needed for any row.
+    Pages { slots_per_row: Option<usize> },
+    /// All of a chunk, which is needed for any row.
+    Chunk(Range<u64>),
+}
+
+/// A page that has been loaded, or that is when a row of it is read.
 #[derive(Debug)]
 pub(super) struct LoadedPage {
     /// First slot in the stripe.
     pub(super) first: usize,
     /// Slots; the page's own header says, and the metadata agrees.
     pub(super) rows: u32,
-    /// Where the page is in the file, for errors.
-    pub(super) offset: u64,
+    /// Where the page is in the file.
+    pub(super) range: Range<u64>,
     /// What the metadata says of its values.
     pub(super) stats: ZoneStats,
-    pub(super) bytes: Bytes,
+    pub(super) bytes: OnceCell<Bytes>,
     pub(super) page: OnceCell<Page>,
 }
 
@@ -64,7 +82,84 @@ pub(super) struct Expect {
 
 impl LoadedPages {
     pub(super) fn new(dictionary: Option<LoadedDictionary>, pages: Vec<LoadedPage>) -> Self {
-        Self { dictionary, pages, ..Self::default() }
+        Self { dictionary, pages: pages.into(), ..Self::default() }
+    }
+
+    /// None as long as the chunk that says which they are is missing.
+    pub(super) fn pages(&self) -> &[LoadedPage] {
+        self.pages.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// Adds what has to be fetched before these rows can be read, and a little of what comes behind it: places in the file, and what [`Self::give`] knows each by.
+    pub(super) fn missing(&self, rows: &Ranges, missing: &mut Vec<(usize, Range<u64>)>) {
+        match &self.deferred {
+            Deferred::Pages { slots_per_row } => self.missing_pages(rows, *slots_per_row, missing),
+            Deferred::Chunk(range) if self.pages.get().is_none() && !rows.is_empty() => missing.push((0, range.clone())),
+            Deferred::Nothing | Deferred::Chunk(_) => {}
+        }
+    }
+
+    /// Pages are counted from those of the dictionary on.
+    fn missing_pages(&self, rows: &Ranges, slots_per_row: Option<usize>, missing: &mut Vec<(usize, Range<u64>)>) {
+        let before = missing.len();
+        let (mut next, mut bytes) = (0, 0);
+        let all = [0..usize::MAX];
+        let (rows, scale) = slots_per_row.map_or((if rows.is_empty() { rows } else { &all }, 1), |scale| (rows, scale));
+        for rows in rows {
+            let first = self.index_of(rows.start.saturating_mul(scale)).max(next);
+            next = self.first_from(rows.end.saturating_mul(scale)).max(first);
+            for (index, page) in (first..next).zip(&self.pages()[first..next]).filter(|(_, page)| !page.is_there()) {
+                missing.push((self.dictionary_pages() + index, page.range.clone()));
+                bytes += page.length();
+            }
+        }
+        if missing.len() > before {
+            self.add_along(next, bytes, missing);
+            missing.extend(self.dictionary.iter().flat_map(LoadedDictionary::missing).enumerate());
+        }
+    }
+
+    fn dictionary_pages(&self) -> usize {
+        self.dictionary.as_ref().map_or(0, LoadedDictionary::page_count)
+    }
+
+    /// Adds what lies right behind what is to be fetched, from a page on.
+    fn add_along(&self, next: usize, mut bytes: u64, missing: &mut Vec<(usize, Range<u64>)>) {
+        for (index, page) in self.pages().iter().enumerate().skip(next) {
+            bytes += page.length();
+            let is_behind = missing.last().is_some_and(|(_, last)| last.end == page.range.start);
+            if !is_behind || page.is_there() || bytes > ALONG_BYTES_MAX {
+                return;
+            }
+            missing.push((self.dictionary_pages() + index, page.range.clone()));
+        }
+    }
+
+    /// Takes what was [missing](Self::missing).
+    pub(super) fn give(&self, index: usize, bytes: Bytes) -> Result<()> {
+        if let Deferred::Chunk(range) = &self.deferred {
+            let pages = walk_pages(bytes, range.start)?;
+            self.pages.get_or_init(|| pages);
+            return Ok(());
+        }
+        match (index.checked_sub(self.dictionary_pages()), &self.dictionary) {
+            (None, Some(dictionary)) => dictionary.give(bytes),
+            (Some(index), _) => {
+                if let Some(page) = self.pages().get(index) {
+                    // What is there already is the same.
+                    page.bytes.set(bytes).ok();
+                    self.opens(index..index + 1);
+                }
+            }
+            (None, None) => {}
+        }
+        Ok(())
+    }
+
+    /// Takes note of pages that may be open.
+    fn opens(&self, pages: Range<usize>) {
+        let open = self.open.get();
+        self.open.set(joined((open.0 < open.1).then_some(open), (pages.start, pages.end)));
     }
 
     /// Opens a page, if it is not open.
@@ -80,36 +175,35 @@ impl LoadedPages {
             return most;
         }
         let span = ranges.first().zip(ranges.last()).map_or(1, |(first, last)| (last.end - first.start).max(1));
-        let loaded: usize = self.pages.iter().map(|page| page.rows as usize).sum();
+        let loaded: usize = self.pages().iter().map(|page| page.rows as usize).sum();
         most.saturating_mul(loaded) / span
     }
 
     /// The page of a slot, or the first one behind it.
     pub(super) fn index_of(&self, slot: usize) -> usize {
-        self.pages.partition_point(|page| page.end() <= slot)
+        self.pages().partition_point(|page| page.end() <= slot)
     }
 
     /// The pages from the one of the first slot of these ranges to the one of the last.
     pub(super) fn spanned(&self, ranges: &Ranges) -> &[LoadedPage] {
         let Some((first, last)) = ranges.first().zip(ranges.last()) else { return &[] };
-        self.pages.get(self.index_of(first.start)..self.first_from(last.end)).unwrap_or_default()
+        self.pages().get(self.index_of(first.start)..self.first_from(last.end)).unwrap_or_default()
     }
 
     /// The pages with slots of these ranges, and which of each page's slots those are.
     pub(super) fn pieces<'a>(&'a self, ranges: &'a Ranges) -> impl Iterator<Item = Result<(&'a LoadedPage, Range<usize>)>> {
         if let (Some(first), Some(last)) = (ranges.first(), ranges.last()) {
             self.read.set(Some(joined(self.read.get(), (first.start, last.end))));
-            let (open, now) = (self.open.get(), (self.index_of(first.start), self.first_from(last.end)));
-            self.open.set(joined((open.0 < open.1).then_some(open), now));
+            self.opens(self.index_of(first.start)..self.first_from(last.end));
         }
         ranges.iter().flat_map(move |range| {
             let mut index = self.index_of(range.start);
             let mut next = range.start;
             std::iter::from_fn(move || {
                 while next < range.end {
-                    let Some(page) = self.pages.get(index).filter(|page| page.first <= next) else {
+                    let Some(page) = self.pages().get(index).filter(|page| page.first <= next) else {
                         next = range.end;
-                        return Some(Err(missing_rows(range, &self.pages)));
+                        return Some(Err(missing_rows(range, self.pages())));
                     };
                     let local = next - page.first..range.end.min(page.end()) - page.first;
                     next = page.end();
@@ -128,14 +222,14 @@ impl LoadedPages {
         // Pages that say how many values they have come before the memory for those.
         self.pieces(ranges).try_for_each(|piece| {
             let (page, _) = piece?;
-            self.open(page, expect).map(drop).map_err(|error| error.at(page.offset))
+            self.open(page, expect).map(drop).map_err(|error| error.at(page.range.start))
         })?;
         let mut out = Output::new(expect.ptype, slots(ranges).saturating_add(expect.extra as usize));
         self.pieces(ranges).try_for_each(|piece| {
             let (page, local) = piece?;
             // An offsets page has one number more than it has slots, and so has the range decoded.
             let values = local.start..local.end + expect.extra as usize;
-            self.open(page, expect).and_then(|page| page.decode(values, &mut out)).map_err(|error| error.at(page.offset))
+            self.open(page, expect).and_then(|page| page.decode(values, &mut out)).map_err(|error| error.at(page.range.start))
         })?;
         Ok(out.finish())
     }
@@ -152,10 +246,10 @@ impl LoadedPages {
             let to = self.index_of(end).clamp(open.0, open.1);
             (open.0..to, (to, open.1))
         };
-        for page in self.pages.get_mut(done).unwrap_or_default() {
+        for page in self.pages.get_mut().and_then(|pages| pages.get_mut(done)).unwrap_or_default() {
             page.page.take();
             if are_rows {
-                page.bytes = Bytes::new();
+                page.bytes.take();
             }
         }
         self.open.set(left);
@@ -168,7 +262,7 @@ impl LoadedPages {
 
     /// The first page that begins at a slot or behind it.
     fn first_from(&self, slot: usize) -> usize {
-        self.pages.partition_point(|page| page.first < slot)
+        self.pages().partition_point(|page| page.first < slot)
     }
 }
 
@@ -187,35 +281,52 @@ impl LoadedPage {
         self.first.saturating_add(self.rows as usize)
     }
 
+    fn is_there(&self) -> bool {
+        self.bytes.get().is_some()
+    }
+
+    fn length(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+
     fn open(&self, expect: &Expect, dictionary: Option<&LoadedDictionary>) -> Result<&Page> {
         if let Some(page) = self.page.get() {
             return Ok(page);
         }
         let expect = PageExpect { ptype: expect.ptype, rows: Some(self.rows), extra: expect.extra, checksum: expect.checksums, utf8: expect.text };
-        let page = Page::open_with(&self.bytes, &expect, || dictionary.map(|dictionary| dictionary.open(&expect)).transpose())?;
+        let bytes = self.bytes.get().ok_or_else(|| Error::invalid_argument("a page that is not loaded"))?;
+        let page = Page::open_with(bytes, &expect, || dictionary.map(|dictionary| dictionary.open(&expect)).transpose())?;
         Ok(self.page.get_or_init(|| page))
     }
 }
 
-pub(super) fn load_stream(plan: StreamPlan, fetched: &Fetched) -> Result<LoadedStream> {
+/// The pages of a stream, which have been fetched; where they are `deferred`, those that have not been are when they are needed.
+pub(super) fn load_stream(plan: StreamPlan, fetched: &Fetched, deferred: bool) -> Result<LoadedStream> {
     match plan {
         StreamPlan::Default => Ok(LoadedStream::Default),
         StreamPlan::AllNull => Ok(LoadedStream::AllNull),
         StreamPlan::LeftOut => Ok(LoadedStream::LeftOut),
-        StreamPlan::Chunk(range) => Ok(LoadedStream::Pages(LoadedPages::new(None, walk_pages(fetched.get(&range)?, range.start)?))),
-        StreamPlan::Pages { dictionary, pages } => {
-            let load = |plan: PagePlan| {
-                let bytes = fetched.get(&plan.range)?;
-                let rows = match plan.rows {
-                    Some(rows) => rows,
-                    None => row_count(&PageHeader::read(&bytes)?)?,
-                };
-                Ok(LoadedPage { first: plan.first, rows, offset: plan.range.start, stats: plan.stats, bytes, page: OnceCell::new() })
-            };
-            let dictionary = LoadedDictionary::load(&dictionary, fetched)?;
-            Ok(LoadedStream::Pages(LoadedPages::new(dictionary, pages.into_iter().map(load).collect::<Result<_>>()?)))
+        StreamPlan::Chunk(range) => Ok(LoadedStream::Pages(load_chunk(range, fetched, deferred)?)),
+        StreamPlan::Pages { dictionary, pages, slots_per_row } => {
+            let dictionary = LoadedDictionary::load(dictionary, fetched, deferred)?;
+            let pages = pages.into_iter().map(|page| load_page(page, fetched, deferred)).collect::<Result<_>>()?;
+            let deferred = if deferred { Deferred::Pages { slots_per_row } } else { Deferred::Nothing };
+            Ok(LoadedStream::Pages(LoadedPages { deferred, ..LoadedPages::new(dictionary, pages) }))
         }
     }
+}
+
+fn load_chunk(range: Range<u64>, fetched: &Fetched, deferred: bool) -> Result<LoadedPages> {
+    if deferred && !fetched.has(&range) {
+        return Ok(LoadedPages { deferred: Deferred::Chunk(range), ..LoadedPages::default() });
+    }
+    Ok(LoadedPages::new(None, walk_pages(fetched.get(&range)?, range.start)?))
+}
+
+fn load_page(plan: PagePlan, fetched: &Fetched, deferred: bool) -> Result<LoadedPage> {
+    let PagePlan { range, first, rows, stats } = plan;
+    let bytes = if deferred && !fetched.has(&range) { OnceCell::new() } else { fetched.get(&range)?.into() };
+    Ok(LoadedPage { first, rows, range, stats, bytes, page: OnceCell::new() })
 }
 
 fn row_count(header: &PageHeader) -> Result<u32> {
@@ -234,9 +345,9 @@ pub(super) fn walk_pages(chunk: Bytes, offset: u64) -> Result<Vec<LoadedPage>> {
         pages.push(LoadedPage {
             first,
             rows,
-            offset: offset + at as u64,
+            range: offset + at as u64..offset + end as u64,
             stats: ZoneStats::UNKNOWN,
-            bytes: chunk.slice(at..end),
+            bytes: chunk.slice(at..end).into(),
             page: OnceCell::new(),
         });
         first = first.saturating_add(rows as usize);

@@ -50,8 +50,8 @@ pub(super) enum StreamPlan {
     Default,
     /// Nothing is stored, all slots are null.
     AllNull,
-    /// These pages, and those of the dictionary that they may need.
-    Pages { dictionary: Vec<Range<u64>>, pages: Vec<PagePlan> },
+    /// These pages, and those of the dictionary that they may need. Each row has so many slots, if that is known.
+    Pages { dictionary: Vec<Range<u64>>, pages: Vec<PagePlan>, slots_per_row: Option<usize> },
     /// A chunk whose pages are found by their own headers.
     Chunk(Range<u64>),
     /// Of a part of the column that is left out.
@@ -96,8 +96,8 @@ pub(super) struct PagePlan {
     pub(super) range: Range<u64>,
     /// The first slot of the page in the stripe.
     pub(super) first: usize,
-    /// Its slots, where the metadata says.
-    pub(super) rows: Option<u32>,
+    /// Its slots.
+    pub(super) rows: u32,
     /// What is known of its values.
     pub(super) stats: ZoneStats,
 }
@@ -130,6 +130,11 @@ impl StripePlan {
         let missing = self.columns.iter().flat_map(ColumnPlan::ranges).filter(|range| !fetched.has(range));
         let requests = requests(missing.collect());
         Self { requests, ..self }
+    }
+
+    /// Whether pages can be fetched when rows of theirs are read: what follows from batches is found out from all of them.
+    pub(super) fn is_deferrable(&self) -> bool {
+        !self.columns.iter().any(|column| matches!(column, ColumnPlan::Batches(_)))
     }
 
     /// Bytes to read.
@@ -180,9 +185,14 @@ fn plan_stream(cmb: &Cmb, stream: usize, stripe: usize, rows: &Ranges, counted: 
     Ok(match cmb.chunk(stream, stripe)? {
         Chunk::Default => StreamPlan::Default,
         Chunk::AllNull => StreamPlan::AllNull,
-        Chunk::Pages(pages) if pages.pages.is_empty() => StreamPlan::Chunk(pages.offset..pages.offset + u64::from(pages.length)),
+        Chunk::Pages(pages) if only_pages_say(&pages) => StreamPlan::Chunk(pages.offset..pages.offset + u64::from(pages.length)),
         Chunk::Pages(pages) => plan_pages(&pages, slots_per_row, rows),
     })
+}
+
+/// Whether the pages' own headers say which rows they have, and nothing else does.
+fn only_pages_say(chunk: &Pages) -> bool {
+    chunk.pages.iter().all(|page| page.rows.is_none())
 }
 
 fn plan_pages(chunk: &Pages, slots_per_row: Option<usize>, rows: &Ranges) -> StreamPlan {
@@ -196,7 +206,7 @@ fn plan_pages(chunk: &Pages, slots_per_row: Option<usize>, rows: &Ranges) -> Str
     if pages.is_empty() {
         dictionary.clear();
     }
-    StreamPlan::Pages { dictionary, pages }
+    StreamPlan::Pages { dictionary, pages, slots_per_row }
 }
 
 /// The pages that hold a wanted row; below a list, where only the data says which those are, all pages.
@@ -206,8 +216,9 @@ fn wanted_pages(pages: &Pages, mut offset: u64, slots_per_row: Option<usize>, ro
     for page in &pages.pages {
         let range = offset..offset + u64::from(page.size);
         offset = range.end;
-        let plan = PagePlan { range, first, rows: page.rows, stats: page.stats };
-        let slots = first..first.saturating_add(page.rows.map_or(usize::MAX, |rows| rows as usize));
+        let rows_of_page = page.rows.unwrap_or_default();
+        let plan = PagePlan { range, first, rows: rows_of_page, stats: page.stats };
+        let slots = first..first.saturating_add(rows_of_page as usize);
         first = slots.end;
         if slots_per_row.is_none_or(|scale| overlaps(rows, scale, &slots)) {
             wanted.push(plan);
@@ -235,7 +246,7 @@ impl StreamPlan {
     fn ranges(&self) -> Vec<Range<u64>> {
         match self {
             Self::Default | Self::AllNull | Self::LeftOut => Vec::new(),
-            Self::Pages { dictionary, pages } => dictionary.iter().chain(pages.iter().map(|page| &page.range)).cloned().collect(),
+            Self::Pages { dictionary, pages, .. } => dictionary.iter().chain(pages.iter().map(|page| &page.range)).cloned().collect(),
             Self::Chunk(range) => vec![range.clone()],
         }
     }

@@ -8,6 +8,7 @@ use arrow::array::{ArrayRef, BooleanArray};
 use arrow::datatypes::FieldRef;
 use bytes::Bytes;
 
+use super::column;
 use super::columns::LoadColumns;
 use super::groups::{Answers, Groups, Placed, Planned, fetched, fetches};
 use super::lookup::Lookup;
@@ -16,7 +17,6 @@ use super::morsel::{Loaded, StripeMorsel};
 use super::parts::Part;
 use super::plan::{StripePlan, WantedColumn};
 use super::zones::{page_zones, stripe_zones};
-use crate::format::array::Ranges;
 use crate::format::error::{Error, Result};
 use crate::format::patience::Patience;
 use crate::format::requests::Fetched;
@@ -239,7 +239,7 @@ impl FermionScan {
 
     fn planned(&mut self, plan: StripePlan, stripe: usize, ranges: Vec<Range<usize>>) -> Result<Step> {
         let selecting = plan.to_select(&self.request).filter(|_| self.patience.asks());
-        self.place(Planned { plan, selecting, stripe, ranges, backwards: self.backwards, fetched: Fetched::default() })
+        self.place(Planned { plan, selecting, stripe, ranges, backwards: self.backwards, fetched: Fetched::default(), deferred: false })
     }
 
     /// Adds a stripe to those that are fetched together, if there is room, and goes on.
@@ -277,7 +277,8 @@ impl FermionScan {
             return self.next_stripe();
         };
         let Some(selecting) = planned.selecting.take() else { return Err(Error::invalid_argument("there is nothing to select by")) };
-        let morsel = self.morsel(selecting, &planned.ranges, &planned.fetched, false)?;
+        let rest = Rest::new(planned.ranges.clone(), false);
+        let morsel = self.morsel(selecting, rest, &planned.fetched, false)?;
         self.state = State::SelectRows(planned);
         Ok(Step::Select(Box::new(morsel)))
     }
@@ -311,17 +312,19 @@ impl FermionScan {
     }
 
     fn decode(&mut self, planned: Planned) -> Result<Step> {
-        let morsel = self.morsel(planned.plan, &planned.ranges, &planned.fetched, planned.backwards)?;
+        let Planned { plan, ranges, backwards, fetched, deferred, .. } = planned;
+        let morsel = self.morsel(plan, Rest::new(ranges, backwards), &fetched, deferred)?;
         self.state = State::NextStripe;
         Ok(Step::Decode(Box::new(morsel)))
     }
 
-    fn morsel(&self, plan: StripePlan, ranges: &Ranges, fetched: &Fetched, backwards: bool) -> Result<StripeMorsel> {
+    fn morsel(&self, plan: StripePlan, rest: Rest, fetched: &Fetched, deferred: bool) -> Result<StripeMorsel> {
+        let load = column::Loading { fetched, deferred, checksums: self.meta.has_checksums() };
         let mut columns = Vec::with_capacity(self.fields.len());
         for ((plan, field), out) in plan.columns.into_iter().zip(&self.fields).zip(self.request.schema.fields()) {
-            columns.push(Loaded::new(field, out.data_type(), plan, fetched, self.meta.has_checksums())?);
+            columns.push(Loaded::new(field, out.data_type(), plan, &load)?);
         }
-        Ok(StripeMorsel::new(Arc::clone(&self.request.schema), columns, Rest::new(ranges.to_vec(), backwards), self.request.batch_rows))
+        Ok(StripeMorsel::new(Arc::clone(&self.request.schema), columns, rest, self.request.batch_rows, deferred))
     }
 }
 
@@ -336,6 +339,16 @@ impl Scan for FermionScan {
     fn step(&mut self, answer: Answer) -> Result<Step> {
         let state = std::mem::replace(&mut self.state, State::Done);
         self.next(state, answer)
+    }
+
+    fn defer(&mut self) -> Result<Option<Step>> {
+        let (State::FetchSelecting(group) | State::FetchPages(group)) = &mut self.state else { return Ok(None) };
+        if !group.iter().all(|planned| planned.plan.is_deferrable()) {
+            return Ok(None);
+        }
+        // Pages are fetched where rows are left, whatever selects them.
+        self.groups.loaded = std::mem::take(group).into_iter().map(Planned::deferred).collect();
+        self.next_stripe().map(Some)
     }
 
     fn is_over(&self) -> bool {

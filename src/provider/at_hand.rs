@@ -1,0 +1,120 @@
+//! [`AtHand`]: rows whose pages are read when they are decoded.
+//!
+//! What the kernel has in memory need not be read ahead. A page that is read just before it is decoded is in a cache of the processor then, takes memory that the page before it has
+//! left there, and is not read at all where no row of it is left.
+
+use std::cell::RefCell;
+
+use arrow::array::ArrayRef;
+use arrow::buffer::BooleanBuffer;
+use arrow::datatypes::SchemaRef;
+use bytes::Bytes;
+use datafusion::error::Result;
+
+use super::io::ObjectReader;
+use crate::format::error::{self, Error};
+use crate::format::rows::Rows;
+use crate::format::scan::{Coded, Fetch, Morsel, PagePlace, RowBounds};
+
+/// A morsel that reads what is missing while it is decoded, if there is nothing to wait for.
+#[derive(Debug)]
+pub(super) struct AtHand {
+    morsel: Box<dyn Morsel>,
+    reader: ObjectReader,
+    /// The columns of which something is missing that has to be waited for.
+    waiting: RefCell<Option<Vec<usize>>>,
+}
+
+/// What is missing of some columns of a morsel.
+#[derive(Debug)]
+pub(super) struct Missing {
+    places: Vec<PagePlace>,
+    fetches: Vec<Fetch>,
+}
+
+impl AtHand {
+    pub(super) fn new(morsel: Box<dyn Morsel>, reader: ObjectReader) -> Self {
+        Self { morsel, reader, waiting: RefCell::default() }
+    }
+
+    /// What has to be waited for, if that was the last error: of the columns that it was about, all that is missing of these rows, which have been taken, and those to come.
+    /// What is not in memory is better read at once.
+    pub(super) fn waits_for(&self, rows: &Rows) -> Option<Missing> {
+        let columns = self.waiting.take()?;
+        let rest = self.morsel.rest();
+        let rows = Rows::join(if self.morsel.is_backwards() { [rest, rows.clone()] } else { [rows.clone(), rest] });
+        Some(self.missing(&columns, &rows))
+    }
+
+    fn missing(&self, columns: &[usize], rows: &Rows) -> Missing {
+        let pages = self.morsel.missing(columns, rows);
+        let (places, fetches) = pages.into_iter().map(|page| (page.place, page.fetch)).unzip();
+        Missing { places, fetches }
+    }
+
+    /// Takes what was missing.
+    pub(super) fn give(&self, missing: Missing, bytes: Vec<Bytes>) -> error::Result<()> {
+        self.morsel.give(missing.places.into_iter().zip(bytes).collect())
+    }
+
+    /// Loads what these columns have of these rows.
+    fn load(&self, columns: &[usize], rows: &Rows) -> error::Result<()> {
+        let missing = self.missing(columns, rows);
+        if missing.fetches.is_empty() {
+            return Ok(());
+        }
+        let Some(bytes) = self.reader.fetch_at_hand(&missing.fetches) else {
+            self.waiting.replace(Some(columns.to_vec()));
+            return Err(Error::eof("a page has to be waited for"));
+        };
+        self.give(missing, bytes)
+    }
+}
+
+impl Missing {
+    /// Reads it.
+    pub(super) async fn fetch(&self, reader: &ObjectReader) -> Result<Vec<Bytes>> {
+        reader.fetch(&self.fetches).await
+    }
+}
+
+impl Morsel for AtHand {
+    fn rows(&self) -> u64 {
+        self.morsel.rows()
+    }
+
+    fn schema(&self) -> &SchemaRef {
+        self.morsel.schema()
+    }
+
+    fn is_backwards(&self) -> bool {
+        self.morsel.is_backwards()
+    }
+
+    fn next_rows(&mut self) -> Rows {
+        self.morsel.next_rows()
+    }
+
+    fn split(&mut self, rows: Rows) {
+        self.morsel.split(rows);
+    }
+
+    fn read(&self, columns: &[usize], rows: &Rows) -> error::Result<Vec<ArrayRef>> {
+        self.load(columns, rows)?;
+        self.morsel.read(columns, rows)
+    }
+
+    fn read_kept(&self, column: usize, rows: &Rows, keep: &BooleanBuffer) -> error::Result<Option<ArrayRef>> {
+        self.load(&[column], rows)?;
+        self.morsel.read_kept(column, rows, keep)
+    }
+
+    fn coded(&self, column: usize, rows: &Rows, most: usize) -> error::Result<Option<Coded>> {
+        self.load(&[column], rows)?;
+        self.morsel.coded(column, rows, most)
+    }
+
+    fn bounds(&self, column: usize, rows: &Rows) -> error::Result<Option<RowBounds>> {
+        self.morsel.bounds(column, rows)
+    }
+}
