@@ -102,12 +102,13 @@ impl LoadedPages {
     /// Pages are counted from those of the dictionary on.
     fn missing_pages(&self, rows: &Ranges, slots_per_row: Option<usize>, missing: &mut Vec<(usize, Range<u64>)>) {
         let before = missing.len();
-        let (mut next, mut bytes) = (0, 0);
+        let (mut next, mut bytes, mut are_any) = (0, 0, false);
         let all = [0..usize::MAX];
         let (rows, scale) = slots_per_row.map_or((if rows.is_empty() { rows } else { &all }, 1), |scale| (rows, scale));
         for rows in rows {
             let first = self.index_of(rows.start.saturating_mul(scale)).max(next);
             next = self.first_from(rows.end.saturating_mul(scale)).max(first);
+            are_any |= first < next;
             for (index, page) in (first..next).zip(&self.pages()[first..next]).filter(|(_, page)| !page.is_there()) {
                 missing.push((self.dictionary_pages() + index, page.range.clone()));
                 bytes += page.length();
@@ -115,6 +116,9 @@ impl LoadedPages {
         }
         if missing.len() > before {
             self.add_along(next, bytes, missing);
+        }
+        // Pages may be there without it, where others were fetched with them in between.
+        if are_any {
             missing.extend(self.dictionary.iter().flat_map(LoadedDictionary::missing).enumerate());
         }
     }
@@ -354,4 +358,35 @@ pub(super) fn walk_pages(chunk: Bytes, offset: u64) -> Result<Vec<LoadedPage>> {
         at = end;
     }
     Ok(pages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dictionary_is_missing_even_where_pages_are_there() {
+        let page = |first: usize, bytes: OnceCell<Bytes>| {
+            let at = 100 + first as u64;
+            LoadedPage { first, rows: 10, range: at..at + 10, stats: ZoneStats::UNKNOWN, bytes, page: OnceCell::new() }
+        };
+        let dictionary = LoadedDictionary::load(vec![80..90, 90..100], &Fetched::default(), true).unwrap();
+        let there = Bytes::from_static(b"0123456789");
+        let pages = vec![page(0, OnceCell::new()), page(10, there.clone().into()), page(20, there.clone().into())];
+        let pages = LoadedPages { deferred: Deferred::Pages { slots_per_row: Some(1) }, ..LoadedPages::new(dictionary, pages) };
+        let check = |rows: &Ranges, expected: &[(usize, Range<u64>)]| {
+            let mut missing = Vec::new();
+            pages.missing(rows, &mut missing);
+            assert_eq!(missing, expected, "{rows:?}");
+        };
+        check(&[], &[]);
+        check(&[15..16], &[(0, 80..90), (1, 90..100)]);
+        check(&[5..6, 15..16], &[(2, 100..110), (0, 80..90), (1, 90..100)]);
+        pages.give(0, there.clone()).unwrap();
+        pages.give(1, there.clone()).unwrap();
+        check(&[15..16], &[]);
+        check(&[5..6], &[(2, 100..110)]);
+        pages.give(2, there).unwrap();
+        check(&[0..30], &[]);
+    }
 }
