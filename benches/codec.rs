@@ -36,6 +36,8 @@ const CASES: &[(&str, EncodingId)] = &[
     ("i64 visits, zstd", EncodingId::Planes),
     ("i32 skewed bytes", EncodingId::Planes),
     ("i32 skewed bytes, zstd", EncodingId::Planes),
+    ("u32 first seen, a third", EncodingId::FirstSeen),
+    ("u32 first seen, a third, zstd", EncodingId::FirstSeen),
     ("i128 20 bits", EncodingId::Narrow),
     ("f64 prices", EncodingId::Alp),
     ("f64 measured", EncodingId::AlpRd),
@@ -74,6 +76,20 @@ fn visits() -> impl FnMut(i64, &mut StdRng) -> i64 {
 fn skewed_bytes(random: &mut StdRng) -> Values {
     let mut number = || random.random_range(0..256) + random.random_range(0..4) * 0x3B00 + random.random_range(0..4) * 0x2F_0000;
     Values::Fixed { ptype: PType::I32, bytes: Buffer::from_vec((0..ROWS).map(|_| number()).collect::<Vec<i32>>()) }
+}
+
+/// Codes of values of which one in three has not been there before, and the others are rather recent.
+fn first_seen(random: &mut StdRng) -> Values {
+    let mut next = 50_000;
+    let mut code = || {
+        if random.random_bool(1.0 / 3.0) {
+            next += 1;
+            next - 1
+        } else {
+            next - 1 - random.random_range(0..100_u32) * random.random_range(0..100_u32)
+        }
+    };
+    Values::Fixed { ptype: PType::U32, bytes: Buffer::from_vec((0..ROWS).map(|_| code()).collect::<Vec<u32>>()) }
 }
 
 fn values(name: &str) -> Values {
@@ -115,6 +131,7 @@ fn values(name: &str) -> Values {
         }
         "i64 even slope" => i64s(&mut |index, _| index * 3),
         "i64 visits" | "i64 visits, zstd" => i64s(&mut visits()),
+        "u32 first seen, a third" | "u32 first seen, a third, zstd" => first_seen(&mut random),
         "i32 skewed bytes" | "i32 skewed bytes, zstd" => skewed_bytes(&mut random),
         "i32 12 bits" => {
             let numbers: Vec<i32> = (0..ROWS).map(|_| random.random_range(0..4096)).collect();

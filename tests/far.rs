@@ -2,6 +2,7 @@
 //! they give over batches in memory.
 #![cfg(test)]
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::*;
@@ -10,7 +11,8 @@ use bytes::Bytes;
 use datafusion::datasource::MemTable;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_fermion::format::fermion::{Writer, WriterOptions};
+use datafusion_fermion::format::fermion::{FermionScan, Open, OpenOptions, ScanRequest, Writer, WriterOptions};
+use datafusion_fermion::format::scan::{Answer, Fetch, Load, Loading, Scan, Step};
 use datafusion_fermion::register;
 use object_store::memory::InMemory;
 use object_store::path::Path;
@@ -160,6 +162,55 @@ async fn rows_of_a_file_that_the_kernel_has_forgotten_are_those_in_memory() {
         let known = metric(&sessions[0], sql, "request_rounds").await;
         assert!(known < forgotten, "{known}, {forgotten}");
     }
+}
+
+/// Where the pages of the first stripe are in a file.
+#[cfg(target_os = "linux")]
+fn pages(file: &Bytes, batch: &RecordBatch) -> Vec<Range<u64>> {
+    fn load<L: Load>(file: &Bytes, mut load: L) -> L::Output {
+        let bytes = |fetch: &Fetch| file.slice(usize::try_from(fetch.range.start).unwrap()..usize::try_from(fetch.range.end).unwrap());
+        let mut fetched = Vec::new();
+        loop {
+            match load.resume(fetched).unwrap() {
+                Loading::Fetch(fetches) => fetched = fetches.iter().map(bytes).collect(),
+                Loading::Ready(output) => return output,
+            }
+        }
+    }
+    let meta = Arc::new(load(file, Open::new(file.len() as u64, &OpenOptions::default()).unwrap()));
+    let columns: Vec<usize> = (0..batch.num_columns()).collect();
+    load(file, meta.load_columns(&columns));
+    let mut scan = FermionScan::new(meta, ScanRequest::new(columns, batch.schema())).unwrap();
+    let Step::Fetch(fetches) = scan.step(Answer::Next).unwrap() else { panic!("nothing to fetch") };
+    fetches.into_iter().map(|fetch| fetch.range).collect()
+}
+
+/// The kernel has the column of the filter in memory, and of the others no more than how their pages begin: they are waited for together, not one by one.
+#[tokio::test]
+#[cfg(target_os = "linux")]
+async fn columns_that_the_kernel_has_forgotten_are_waited_for_together() {
+    use std::os::unix::fs::FileExt;
+    const ROWS: i64 = 36_000;
+    let column = |of: &dyn Fn(i64) -> i64| Arc::new(Int64Array::from_iter_values((0..ROWS).map(of))) as ArrayRef;
+    let noises = (0..30).map(|index| (format!("n{index}"), column(&|row| noise(row + index * ROWS))));
+    let batch = RecordBatch::try_from_iter([("kind".to_owned(), column(&|row| noise(row) & 1))].into_iter().chain(noises)).unwrap();
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = directory.path().join("t.fermion");
+    let bytes = Bytes::from(file(&batch).concat());
+    std::fs::write(&path, &bytes).unwrap();
+    let pages = pages(&bytes, &batch);
+    let file = std::fs::File::open(&path).unwrap();
+    file.sync_all().unwrap();
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).unwrap();
+    let [far, near] = sessions_of(path.to_str().unwrap(), None, batch, 1, &["pushdown_filters = true"]).await;
+    let sums = (0..30).map(|index| format!("sum(n{index})")).collect::<Vec<_>>().join(", ");
+    let sql = format!("SELECT {sums} FROM t WHERE kind = 1");
+    assert!(rows(&far, &sql).await == rows(&near, &sql).await);
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    // Of the first column, which is a bit for each row, that is all.
+    pages.iter().for_each(|page| file.read_exact_at(&mut [0], page.start).unwrap());
+    let rounds = metric(&far, &sql, "request_rounds").await;
+    assert!((1..=4).contains(&rounds), "{rounds}");
 }
 
 /// What all of that is for: few rounds, and no more bytes.

@@ -121,8 +121,9 @@ impl Rest {
         self.backwards
     }
 
-    pub(crate) fn rows(&self) -> Rows {
-        Rows::new(self.ranges.iter().cloned().collect())
+    /// Up to `limit` rows, those that are taken next.
+    pub(crate) fn first(&self, limit: usize) -> Rows {
+        Self { ranges: self.ranges.clone(), backwards: self.backwards }.take(limit)
     }
 
     /// How many there are.
@@ -190,6 +191,7 @@ mod tests {
     fn batches_are_cut_across_ranges() {
         let mut rest = Rest::new([0..5, 10..12, 20..30], false);
         assert_eq!((rest.count(), rest.take(6).into_ranges()), (17, vec![0..5, 10..11]));
+        assert_eq!(rest.first(3).into_ranges(), [11..12, 20..22]);
         let again = rest.take(6);
         assert_eq!(again.ranges(), [11..12, 20..25]);
         rest.give_back(again);
@@ -201,6 +203,7 @@ mod tests {
     fn backwards_the_last_rows_come_first() {
         let mut rest = Rest::new([0..5, 10..12, 20..30], true);
         assert_eq!(rest.take(6).into_ranges(), [vec![24..30]].concat());
+        assert_eq!(rest.first(3).into_ranges(), [21..24]);
         let again = rest.take(6);
         assert_eq!(again.ranges(), [10..12, 20..24]);
         rest.give_back(again);

@@ -399,8 +399,9 @@ pub trait Morsel: Send + fmt::Debug {
         false
     }
 
-    /// What has to be fetched and [given](Self::give) before these columns can be read of some of the rows that were taken last, or are still to be taken.
-    fn missing(&self, _columns: &[usize], _rows: &Rows) -> Vec<MissingPage> {
+    /// What has to be fetched and [given](Self::give) before these columns can be read of some of the rows that were taken last, or are still to be taken; and of each column, if that is
+    /// not more bytes than `along`, what lies behind it.
+    fn missing(&self, _columns: &[usize], _rows: &Rows, _along: u64) -> Vec<MissingPage> {
         Vec::new()
     }
 
@@ -409,8 +410,8 @@ pub trait Morsel: Send + fmt::Debug {
         Ok(())
     }
 
-    /// The rows that are still to be taken, if something can be missing of them.
-    fn rest(&self) -> Rows {
+    /// Up to so many of the rows that are taken next, if something can be missing of them.
+    fn rest(&self, _most: usize) -> Rows {
         Rows::default()
     }
 

@@ -11,7 +11,7 @@ use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 use datafusion::error::Result;
 
-use super::io::ObjectReader;
+use super::io::{AT_HAND_BYTES_MAX, ObjectReader};
 use crate::format::error::{self, Error};
 use crate::format::rows::Rows;
 use crate::format::scan::{Coded, Fetch, Morsel, PagePlace, RowBounds};
@@ -21,9 +21,17 @@ use crate::format::scan::{Coded, Fetch, Morsel, PagePlace, RowBounds};
 pub(super) struct AtHand {
     morsel: Box<dyn Morsel>,
     reader: ObjectReader,
+    /// How many rows there were in the beginning.
+    count: u64,
     /// The columns of which something is missing that has to be waited for.
     waiting: RefCell<Option<Vec<usize>>>,
 }
+
+/// Ranges are joined that have no more bytes in between: a call takes as long as to copy some thousands.
+const GAP: u64 = 4 << 10;
+
+/// Where something has to be waited for, it is read of so many times the rows that have been taken so far: of few rows little is read in vain, and of all that is seldom waited for.
+const AHEAD: usize = 3;
 
 /// What is missing of some columns of a morsel.
 #[derive(Debug)]
@@ -34,20 +42,27 @@ pub(super) struct Missing {
 
 impl AtHand {
     pub(super) fn new(morsel: Box<dyn Morsel>, reader: ObjectReader) -> Self {
-        Self { morsel, reader, waiting: RefCell::default() }
+        Self { count: morsel.rows(), morsel, reader, waiting: RefCell::default() }
     }
 
-    /// What has to be waited for, if that was the last error: of the columns that it was about, all that is missing of these rows, which have been taken, and those to come.
-    /// What is not in memory is better read at once.
+    /// What has to be waited for, if that was the last error: what is missing of the columns that it was about, of these rows, which have been taken, and some of those to come.
     pub(super) fn waits_for(&self, rows: &Rows) -> Option<Missing> {
         let columns = self.waiting.take()?;
-        let rest = self.morsel.rest();
+        let taken = usize::try_from(self.count.saturating_sub(self.morsel.rows())).unwrap_or(usize::MAX);
+        let rest = self.morsel.rest(taken.saturating_mul(AHEAD));
         let rows = Rows::join(if self.morsel.is_backwards() { [rest, rows.clone()] } else { [rows.clone(), rest] });
-        Some(self.missing(&columns, &rows))
+        Some(self.missing(&columns, &rows, 0))
     }
 
-    fn missing(&self, columns: &[usize], rows: &Rows) -> Missing {
-        let pages = self.morsel.missing(columns, rows);
+    /// Has all of these columns waited for, if there is one that has to be: what was done before it is done again then, so once is enough.
+    pub(super) fn wait_for_all(&self, columns: &[usize]) {
+        if let Some(waiting) = &mut *self.waiting.borrow_mut() {
+            *waiting = columns.to_vec();
+        }
+    }
+
+    fn missing(&self, columns: &[usize], rows: &Rows, along: u64) -> Missing {
+        let pages = self.morsel.missing(columns, rows, along);
         let (places, fetches) = pages.into_iter().map(|page| (page.place, page.fetch)).unzip();
         Missing { places, fetches }
     }
@@ -59,15 +74,19 @@ impl AtHand {
 
     /// Loads what these columns have of these rows.
     fn load(&self, columns: &[usize], rows: &Rows) -> error::Result<()> {
-        let missing = self.missing(columns, rows);
-        if missing.fetches.is_empty() {
-            return Ok(());
+        // Backwards, what lies behind has been read. What is not needed may be all that is not in memory.
+        let along = if self.is_backwards() { 0 } else { AT_HAND_BYTES_MAX };
+        for (along, gap) in [(along, GAP), (0, 0)] {
+            let missing = self.missing(columns, rows, along);
+            if missing.fetches.is_empty() {
+                return Ok(());
+            }
+            if let Some(bytes) = self.reader.fetch_at_hand(&missing.fetches, gap) {
+                return self.give(missing, bytes);
+            }
         }
-        let Some(bytes) = self.reader.fetch_at_hand(&missing.fetches) else {
-            self.waiting.replace(Some(columns.to_vec()));
-            return Err(Error::eof("a page has to be waited for"));
-        };
-        self.give(missing, bytes)
+        self.waiting.replace(Some(columns.to_vec()));
+        Err(Error::eof("a page has to be waited for"))
     }
 }
 

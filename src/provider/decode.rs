@@ -38,8 +38,13 @@ pub(super) enum Next {
     Batch(RecordBatch),
     /// Nothing until this has been read and [given](AtHand::give) to it.
     Waits(Missing),
+    /// Nothing of many rows.
+    Nothing,
     End,
 }
+
+/// After so many batches without a row that passes others on the same thread, and whoever ends the query, get a turn.
+const FRUITLESS: usize = 64;
 
 impl BatchDecoder {
     /// The rest of the batches; waits for what is not in memory.
@@ -49,6 +54,7 @@ impl BatchDecoder {
                 match decoder.next()? {
                     Next::Batch(batch) => return Ok(Some((batch, decoder))),
                     Next::End => return Ok(None),
+                    Next::Nothing => tokio::task::yield_now().await,
                     Next::Waits(missing) => {
                         let reader = decoder.reader.clone();
                         let bytes = missing.fetch(&reader).await?;
@@ -117,7 +123,7 @@ impl BatchDecoder {
     }
 
     fn next_of_passed(&mut self, output: &mut FilteredOutput) -> Result<Next> {
-        loop {
+        for _ in 0..FRUITLESS {
             if let Some(batch) = output.pop() {
                 return Ok(Next::Batch(batch));
             }
@@ -141,6 +147,7 @@ impl BatchDecoder {
                 Err(Fault::Engine(error)) => return Err(error),
             }
         }
+        Ok(Next::Nothing)
     }
 
     /// The columns of the projection, and which of their rows pass if not all.
@@ -151,7 +158,8 @@ impl BatchDecoder {
             self.row_numbers(rows.len())?;
             return Ok(None);
         }
-        let batch = selection.batch(&self.morsel, &self.projector.columns, &self.projector.file_schema)?;
+        let batch = selection.batch(&self.morsel, &self.projector.columns, &self.projector.file_schema);
+        let batch = batch.inspect_err(|_| self.morsel.wait_for_all(&self.projector.columns))?;
         filter.count(selection.count, rows.len() - selection.count);
         let numbers = self.row_numbers(rows.len())?.map(|numbers| selection.shorten(numbers)).transpose()?;
         Ok(Some((self.projector.input(batch, numbers)?, selection.mask())))

@@ -31,7 +31,7 @@ use super::prune::ZonePruner;
 use super::rows::RowCounter;
 use super::schema::{Columns, FileColumns, Positions};
 use super::sort::{Reorder, StripeOrder};
-use crate::format::scan::{Answer, FieldPath, Lookups, Scan, ScanRequest, Step};
+use crate::format::scan::{Answer, Fetch, FieldPath, Lookups, Scan, ScanRequest, Step};
 
 /// So many bytes are worth a second round to the store, once it is known that they are needed: about what a store far away sends in the time that a
 /// request takes.
@@ -260,9 +260,9 @@ impl FileScan {
         Ok(step)
     }
 
-    /// Goes on without what the last step asked for, if that is in memory when it is needed.
-    pub(super) fn defer(&mut self) -> Result<Option<Step>> {
-        if !self.reader.is_at_hand() {
+    /// Goes on without what the last step asked for, if that is likely in memory when it is needed.
+    pub(super) fn defer(&mut self, fetches: &[Fetch]) -> Result<Option<Step>> {
+        if !self.reader.has_at_hand(fetches) {
             return Ok(None);
         }
         self.scan.defer().map_err(|error| self.reader.fault(error))

@@ -26,9 +26,11 @@ use crate::format::scan::{Fetch, Load, Loading, Section};
 /// What is read as one from a file of this machine. A call takes microseconds, and memory is free again as soon as the last page in it has been decoded.
 const LOCAL_BYTES_MAX: u64 = 1 << 20;
 
-/// How ranges are joined that are read without waiting: calls cost little, and what is decoded last keeps the memory of all.
-#[cfg(unix)]
-const AT_HAND: Requests = Requests { gap: 4 << 10, bytes_max: 64 << 10, in_flight: 1 };
+/// So many bytes at most are read at once without waiting: calls cost little, and what is decoded last keeps the memory of all.
+pub(super) const AT_HAND_BYTES_MAX: u64 = 64 << 10;
+
+/// Of so many of the ranges of a stripe it is found out whether they are in memory.
+const PROBED: usize = 4;
 
 /// One object, to be read in ranges.
 #[derive(Debug, Clone)]
@@ -157,11 +159,26 @@ impl ObjectReader {
         fetches.iter().map(|fetch| cut(&merged, &bytes, &fetch.range).ok_or_else(|| self.short(fetch))).collect()
     }
 
-    /// The bytes of all fetches, in their order, if nothing has to be waited for. Whatever is wrong, where waiting is allowed it is seen again.
+    /// Whether it looks as if all of this were there as soon as it is asked for, in memory of its own.
+    pub(super) fn has_at_hand(&self, fetches: &[Fetch]) -> bool {
+        let first_bytes = |fetch: &Fetch| fetch.range.start..fetch.range.end.min(fetch.range.start + 1);
+        let probed = fetches.iter().step_by(fetches.len().div_ceil(PROBED).max(1)).map(first_bytes).collect();
+        #[cfg(unix)]
+        let is_in_memory = self.local_file().is_some_and(|file| Reads::new(probed).in_memory(file).is_ok());
+        #[cfg(not(unix))]
+        let is_in_memory = {
+            drop::<Vec<Range<u64>>>(probed);
+            false
+        };
+        is_in_memory && !self.memory_map
+    }
+
+    /// The bytes of all fetches, in their order, if nothing has to be waited for. Ranges are joined if there are no more than `gap` bytes in between. Whatever is wrong, where waiting is
+    /// allowed it is seen again.
     #[cfg(unix)]
-    pub(super) fn fetch_at_hand(&self, fetches: &[Fetch]) -> Option<Vec<Bytes>> {
+    pub(super) fn fetch_at_hand(&self, fetches: &[Fetch], gap: u64) -> Option<Vec<Bytes>> {
         let file = self.local_file()?;
-        let merged = merge(fetches, &AT_HAND);
+        let merged = merge(fetches, &Requests { gap, bytes_max: AT_HAND_BYTES_MAX, in_flight: 1 });
         let timer = self.counting.io_time.timer();
         let bytes = Reads::new(merged.clone()).in_memory(file).ok().filter(|_| file.is_unchanged().is_ok_and(|is_unchanged| is_unchanged))?;
         drop(timer);
@@ -172,7 +189,7 @@ impl ObjectReader {
 
     /// Elsewhere nothing tells what is in memory.
     #[cfg(not(unix))]
-    pub(super) fn fetch_at_hand(&self, _fetches: &[Fetch]) -> Option<Vec<Bytes>> {
+    pub(super) fn fetch_at_hand(&self, _fetches: &[Fetch], _gap: u64) -> Option<Vec<Bytes>> {
         None
     }
 

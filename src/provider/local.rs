@@ -24,7 +24,7 @@ pub(super) struct LocalFile {
     file: File,
     modified: SystemTime,
     length: u64,
-    /// What was read last, if anything, did not have to be waited for.
+    /// What was read last did not have to be waited for.
     is_in_memory: AtomicBool,
 }
 
@@ -36,10 +36,10 @@ impl LocalFile {
         // A store that does not say the time says the beginning of all times.
         let is_then = modified == SystemTime::UNIX_EPOCH || difference(exactly, modified) < Duration::from_secs(1);
         let is_same = metadata.len() == length && is_then;
-        Ok(is_same.then_some(Self { modified: exactly, length, file, is_in_memory: AtomicBool::new(true) }))
+        Ok(is_same.then_some(Self { modified: exactly, length, file, is_in_memory: AtomicBool::new(false) }))
     }
 
-    /// Whether the kernel had in memory what was read last, so that it likely has what is read next. As long as nothing has been read, why not?
+    /// Whether the kernel had in memory what was read last, so that it likely has what is read next.
     pub(super) fn is_in_memory(&self) -> bool {
         self.is_in_memory.load(Ordering::Relaxed)
     }
@@ -261,7 +261,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn what_has_just_been_written_is_in_memory() {
         let (file, content) = file(100_000);
-        assert!(file.is_in_memory());
+        assert!(!file.is_in_memory());
         let read = Reads::new(vec![10..99_000; 1]).in_memory(&file).unwrap();
         assert_eq!(read, [&content[10..99_000]]);
         assert!(file.is_in_memory());

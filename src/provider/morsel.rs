@@ -6,8 +6,8 @@
 //! runs ahead; the others' comes when the stripe before has been decoded, beside nothing, so it has to be worth it.
 //!
 //! Of a file that the kernel has in memory there is nothing to wait for. The next stripe is not planned before the one before it has been decoded, so filters that change are as
-//! far as they can be; and nothing of it is fetched: [`AtHand`] reads pages when rows of theirs are decoded, so memory is a few pages of each column. Formats that cannot
-//! [defer](crate::format::scan::Scan::defer) what they fetch have the stripe, and no other.
+//! far as they can be; and nothing of it is fetched: [`AtHand`] reads pages when rows of theirs are decoded, so memory is a few pages of each column that has one value per row, and of
+//! others those that have been read of the stripe. Formats that cannot [defer](crate::format::scan::Scan::defer) what they fetch have the stripe, and no other.
 //!
 //! This is the only file that knows DataFusion's morsel API, which is marked as experimental.
 
@@ -126,7 +126,7 @@ fn advance(mut file: Box<FileScan>, mut step: Step) -> Result<Option<MorselPlan>
     let end = |morsels: Vec<Box<dyn Morsel>>| (!morsels.is_empty()).then(|| MorselPlan::new().with_morsels(morsels));
     loop {
         let answer = match step {
-            Step::Fetch(fetches) => match file.defer()? {
+            Step::Fetch(fetches) => match file.defer(&fetches)? {
                 Some(next) => {
                     step = next;
                     continue;
@@ -148,7 +148,7 @@ fn advance(mut file: Box<FileScan>, mut step: Step) -> Result<Option<MorselPlan>
             }
             Step::Decode(morsel) => {
                 morsels.push(Box::new(file.morsel(morsel)?));
-                if file.is_done()? || file.is_over() {
+                if file.is_over() || file.is_done()? {
                     return Ok(end(morsels));
                 }
                 // Where nothing has to be fetched between them, do not run ahead of who decodes them.
@@ -170,7 +170,7 @@ async fn fetch(mut file: Box<FileScan>, fetches: Vec<Fetch>) -> Result<Box<dyn M
     let reader = file.reader.clone();
     if reader.is_local() {
         reader.open(&fetches).await?;
-        if let Some(step) = file.defer()? {
+        if let Some(step) = file.defer(&fetches)? {
             return Ok(Box::new(Planner::Stepped(file, step)));
         }
         let fetched = reader.fetch(&fetches).await?;

@@ -1,6 +1,7 @@
 //! Lists of constants that a column of integers, dates, times or decimals is compared with: `IN`.
 //!
-//! The engine looks each value up in a hash table. Neighbours often lie close together, and then few of the constants lie among them, or none does.
+//! The engine looks each value up in a hash table. Neighbours often lie close together, and then few of the constants lie among them, or none does; elsewhere a table of bits that fits into a cache
+//! says of most values that they are none.
 
 use std::sync::Arc;
 
@@ -10,14 +11,13 @@ use arrow::datatypes::{DataType, Schema};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{Column, InListExpr, Literal};
 
-use crate::format::array::integers::{first, limits, one_of};
+use crate::format::array::integers::{List, first, limits};
 
 /// The values of a type that pass.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct OneOf {
     data_type: DataType,
-    /// Ascending, each once.
-    values: Vec<i128>,
+    values: List,
 }
 
 impl OneOf {
@@ -36,9 +36,7 @@ impl OneOf {
             let array = value.to_array().ok().filter(|array| array.data_type() == field.data_type())?;
             values.push(first(&array)?);
         }
-        values.sort_unstable();
-        values.dedup();
-        Some(Self { data_type: field.data_type().clone(), values })
+        Some(Self { data_type: field.data_type().clone(), values: List::new(values) })
     }
 
     /// Which values of an array pass, if it is of the type and that is sooner known here than to the engine. Null does not.
@@ -46,7 +44,7 @@ impl OneOf {
         if *array.data_type() != self.data_type {
             return None;
         }
-        let pass = one_of(array, &self.values)?;
+        let pass = self.values.find_in(array)?;
         Some(match array.nulls().filter(|nulls| nulls.null_count() > 0) {
             Some(nulls) => &pass & nulls.inner(),
             None => pass,
@@ -105,13 +103,23 @@ mod tests {
     }
 
     #[test]
-    fn many_constants_among_far_values_are_left_to_the_engine() {
+    fn constants_are_found_among_far_values() {
         let schema = Schema::new(vec![Field::new("c", DataType::Int64, true)]);
-        let list = (0..1000).map(|value| lit(value * 1_000_003_i64)).collect();
-        let one_of = OneOf::of(&in_list(col("c", &schema).unwrap(), list, &false, &schema).unwrap(), &schema).unwrap();
-        let array = |step: i64| Arc::new(Int64Array::from_iter_values((0..5000).map(|row| row * 7919 % 5000 * step))) as ArrayRef;
-        assert!(one_of.pass(&array(200_000)).is_none());
-        assert_eq!(one_of.pass(&array(1)).unwrap().count_set_bits(), 1);
+        let numbers = |count: i64, step: i64| (0..count).map(move |index| (index * 7919 % count - count / 2) * step);
+        let expr = |count| in_list(col("c", &schema).unwrap(), numbers(count, 30_000_003).map(lit).collect(), &false, &schema).unwrap();
+        let array = |step| Arc::new(Int64Array::from_iter_values(numbers(5003, step))) as ArrayRef;
+        for count in [9, 100, 1000, 30_000] {
+            let (expr, expected) = (expr(count), usize::try_from(count.min(5003)).unwrap());
+            let one_of = OneOf::of(&expr, &schema).unwrap();
+            for (step, expected) in [(30_000_003, expected), (3, 1), (i64::MAX / 2502, 1)] {
+                let batch = RecordBatch::try_new(Arc::new(schema.clone()), vec![array(step)]).unwrap();
+                let passed = one_of.pass(&array(step)).unwrap();
+                assert_eq!((passed.count_set_bits(), &passed), (expected, &engine(&expr, &batch)), "{count} constants, steps of {step}");
+            }
+        }
+        // More than are looked up here.
+        let one_of = OneOf::of(&expr(50_000), &schema).unwrap();
+        assert!(one_of.pass(&array(30_000_003)).is_none() && one_of.pass(&array(3)).is_some());
         assert!(one_of.pass(&(Arc::new(Int32Array::from(vec![1])) as ArrayRef)).is_none());
     }
 }

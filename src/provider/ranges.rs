@@ -26,15 +26,22 @@ pub(super) fn between_stripes(groups: Vec<FileGroup>, stripes_of: impl Fn(&Parti
     let cut = pieces.into_iter().filter(|(_, (_, ranges))| ranges.len() > 1);
     let cuts_of: HashMap<Path, HashMap<u64, u64>> =
         cut.map(|(path, (file, ranges))| (path.clone(), moved_cuts(&ranges, &stripes_of(file)))).collect();
-    let moved = |mut file: PartitionedFile| {
-        if let (Some(range), Some(cuts)) = (&mut file.range, cuts_of.get(&file.object_meta.location)) {
-            let Range { start, end } = byte_range(range);
-            let place = |cut: u64, was: i64| cuts.get(&cut).and_then(|cut| i64::try_from(*cut).ok()).unwrap_or(was);
-            *range = FileRange { start: place(start, range.start), end: place(end, range.end) };
-        }
+    let moved = |file: &PartitionedFile| {
+        let (range, cuts) = file.range.as_ref().zip(cuts_of.get(&file.object_meta.location))?;
+        let Range { start, end } = byte_range(range);
+        let place = |cut: u64, was: i64| cuts.get(&cut).and_then(|cut| i64::try_from(*cut).ok()).unwrap_or(was);
+        Some(FileRange { start: place(start, range.start), end: place(end, range.end) }).filter(|moved| moved != range)
+    };
+    let with_moved = |mut file: PartitionedFile| {
+        file.range = moved(&file).or(file.range);
         file
     };
-    groups.into_iter().map(|group| group.into_inner().into_iter().map(moved).collect()).collect()
+    // What is known of the rows of a group is true of it as long as it is the same.
+    let of_group = |group: FileGroup| {
+        let is_moved = group.iter().any(|file| moved(file).is_some());
+        if is_moved { group.into_inner().into_iter().map(with_moved).collect() } else { group }
+    };
+    groups.into_iter().map(of_group).collect()
 }
 
 /// Of each place where one range ends and another begins, where both are to do so instead.
@@ -43,7 +50,7 @@ fn moved_cuts(ranges: &[Range<u64>], stripes: &[Range<u64>]) -> HashMap<u64, u64
     ends.filter_map(|cut| {
         let stripe = stripes.iter().find(|stripe| (stripe.start..=stripe.end).contains(&cut))?;
         let place = if cut - stripe.start <= stripe.end - cut { stripe.start } else { stripe.end };
-        let beside = ranges.iter().filter(|range| range.start == cut || range.end == cut).map(|range| range.end - range.start).min()?;
+        let beside = ranges.iter().filter(|range| range.start == cut || range.end == cut).map(|range| range.end.saturating_sub(range.start)).min()?;
         let is_near = place.abs_diff(cut) <= ((stripe.end - stripe.start) / STRIPE_PART).min(beside / RANGE_PART);
         is_near.then_some((cut, place))
     })
@@ -52,6 +59,9 @@ fn moved_cuts(ranges: &[Range<u64>], stripes: &[Range<u64>]) -> HashMap<u64, u64
 
 #[cfg(test)]
 mod tests {
+    use arrow::datatypes::Schema;
+    use datafusion::common::Statistics;
+
     use super::*;
 
     fn group(files: &[(&str, i64, i64)]) -> FileGroup {
@@ -112,6 +122,16 @@ mod tests {
     fn a_file_that_is_there_twice_is_cut_twice_at_the_same_place() {
         let twice: [&[_]; 2] = [&[("a", 0, 450), ("a", 0, 450)], &[("a", 450, 1000), ("a", 450, 1000)]];
         check(&twice, &[&[("a", 0, 420), ("a", 0, 420)], &[("a", 420, 1000), ("a", 420, 1000)]]);
+    }
+
+    #[test]
+    fn what_is_known_of_a_group_is_kept_if_it_stays_the_same() {
+        let known = |files| group(files).with_statistics(Statistics::new_unknown(&Schema::empty()).into());
+        let stripes = |_: &PartitionedFile| vec![8..420, 420..980];
+        let groups = vec![known(&[("a", 0, 450)]), known(&[("a", 450, 1000)]), known(&[("b", 0, 700)]), known(&[("b", 700, 1000)])];
+        let moved = between_stripes(groups, stripes);
+        let are_known: Vec<bool> = moved.iter().map(|group| group.file_statistics(None).is_some()).collect();
+        assert_eq!(are_known, [false, false, true, true]);
     }
 
     #[test]

@@ -222,6 +222,9 @@ impl FileSource for FormatSource {
         output_ordering: Option<LexOrdering>,
         config: &FileScanConfig,
     ) -> Result<Option<FileScanConfig>> {
+        if config.file_compression_type.is_compressed() || !self.supports_repartitioning() {
+            return Ok(None);
+        }
         let even = FileGroupPartitioner::new()
             .with_target_partitions(target_partitions)
             .with_repartition_file_min_size(repartition_file_min_size)

@@ -43,6 +43,9 @@ fn deferred(meta: &Arc<FileMeta>, request: ScanRequest) -> Box<dyn Morsel> {
     morsel
 }
 
+/// Bytes that are read along.
+const ALONG: u64 = 64 << 10;
+
 fn give(file: &Bytes, morsel: &dyn Morsel, missing: Vec<MissingPage>) {
     let (places, fetches): (Vec<PagePlace>, Vec<Fetch>) = missing.into_iter().map(|page| (page.place, page.fetch)).unzip();
     morsel.give(places.into_iter().zip(fetch(file, &fetches)).collect()).unwrap();
@@ -58,33 +61,35 @@ fn only_what_rows_need_is_missing_and_a_little_behind_it() {
     let (file, meta) = file(&table);
     let request = ScanRequest { batch_rows: ROWS, ..ScanRequest::new(vec![0, 1, 2], table.schema()) };
     let mut morsel = deferred(&meta, request);
-    assert_eq!(morsel.rest().len(), ROWS);
+    assert_eq!(morsel.rest(usize::MAX).len(), ROWS);
     let rows = morsel.next_rows();
-    assert_eq!((rows.len(), morsel.rest().len()), (ROWS, 0));
-    assert!(morsel.missing(&[], &rows).is_empty() && morsel.missing(&[0, 1, 2], &Rows::default()).is_empty());
+    assert_eq!((rows.len(), morsel.rest(usize::MAX).len()), (ROWS, 0));
+    assert!(morsel.missing(&[], &rows, ALONG).is_empty() && morsel.missing(&[0, 1, 2], &Rows::default(), ALONG).is_empty());
     let part = |wanted: &dyn Fn(usize) -> bool| rows.blocks_with(&BooleanBuffer::collect_bool(ROWS, wanted)).0;
 
     // A row of the fourth page and one of the sixth: the validity as a whole, two pages, and what lies behind the last of them up to 64 KiB.
     let few = part(&|row| row == 7000 || row == 11_000);
     assert!(morsel.read(&[0], &few).is_err(), "nothing is there");
-    let missing = morsel.missing(&[0], &few);
+    let missing = morsel.missing(&[0], &few, ALONG);
     assert!(missing.iter().all(|page| page.fetch.section == Section::Data && page.place.column == 0));
     let pages: Vec<usize> = missing.iter().filter(|page| page.place.stream == 1).map(|page| page.place.page).collect();
     let size = length(&missing[1..2]);
-    let along = usize::try_from((64 << 10) / size).unwrap() - 2;
+    let needed = morsel.missing(&[0], &few, 0);
+    assert_eq!(needed.iter().filter(|page| page.place.stream == 1).map(|page| page.place.page).collect::<Vec<_>>(), [3, 5]);
+    let along = usize::try_from(ALONG / size).unwrap() - 2;
     assert!(size > 8 << 10 && along > 1, "{size}");
     assert_eq!(pages, [3].into_iter().chain(5..6 + along).collect::<Vec<_>>());
     give(&file, morsel.as_ref(), missing);
-    assert!(morsel.missing(&[0], &few).is_empty());
-    assert!(morsel.missing(&[0], &part(&|row| (11_000..13_000).contains(&row))).is_empty(), "what lies behind is there");
+    assert!(morsel.missing(&[0], &few, ALONG).is_empty());
+    assert!(morsel.missing(&[0], &part(&|row| (11_000..13_000).contains(&row)), ALONG).is_empty(), "what lies behind is there");
     let expected = arrow::compute::take(table.column(0), &Int64Array::from(vec![7000, 11_000]), None).unwrap();
     assert_eq!(&morsel.read(&[0], &few).unwrap()[0], &expected);
 
     // All of them: what is there already is not missing.
-    let missing = morsel.missing(&[0, 1, 2], &rows);
+    let missing = morsel.missing(&[0, 1, 2], &rows, ALONG);
     assert!(!missing.iter().any(|page| page.place == PagePlace { column: 0, stream: 1, page: 3 }));
     give(&file, morsel.as_ref(), missing);
-    assert!(morsel.missing(&[0, 1, 2], &rows).is_empty());
+    assert!(morsel.missing(&[0, 1, 2], &rows, ALONG).is_empty());
     let read = morsel.read(&[0, 1, 2], &rows).unwrap();
     assert!(read.iter().zip(table.columns()).all(|(read, written)| read == written));
 }
@@ -108,13 +113,13 @@ fn pages_are_gone_when_their_rows_are_done() {
     let (file, meta) = file(&table);
     let mut morsel = deferred(&meta, ScanRequest { batch_rows: 5000, ..ScanRequest::new(vec![0], table.schema().project(&[0]).unwrap().into()) });
     let first = morsel.next_rows();
-    give(&file, morsel.as_ref(), morsel.missing(&[0], &first));
+    give(&file, morsel.as_ref(), morsel.missing(&[0], &first, ALONG));
     assert_eq!(&morsel.read(&[0], &first).unwrap()[0], &table.column(0).slice(0, 5000));
-    assert!(morsel.missing(&[0], &first).is_empty());
+    assert!(morsel.missing(&[0], &first, ALONG).is_empty());
     let second = morsel.next_rows();
     // Two pages of the first 5,000 rows have been done, the third has rows that come now.
-    let missing = morsel.missing(&[0], &first);
+    let missing = morsel.missing(&[0], &first, ALONG);
     assert_eq!(missing.iter().map(|page| page.place.page).collect::<Vec<_>>(), [0, 1]);
-    give(&file, morsel.as_ref(), morsel.missing(&[0], &second));
+    give(&file, morsel.as_ref(), morsel.missing(&[0], &second, ALONG));
     assert_eq!(&morsel.read(&[0], &second).unwrap()[0], &table.column(0).slice(5000, 5000));
 }

@@ -168,9 +168,9 @@ struct Deferred {
 
 impl Deferred {
     fn load(&self, columns: &[usize], rows: &Rows) -> Result<()> {
-        let (places, fetches): (Vec<_>, Vec<_>) = self.morsel.missing(columns, rows).into_iter().map(|page| (page.place, page.fetch)).unzip();
+        let (places, fetches): (Vec<_>, Vec<_>) = self.morsel.missing(columns, rows, 10_000).into_iter().map(|page| (page.place, page.fetch)).unzip();
         self.morsel.give(places.into_iter().zip(fetch(&self.file, &fetches)).collect())?;
-        assert_eq!(self.morsel.missing(columns, rows), [], "what was given is asked for again");
+        assert_eq!(self.morsel.missing(columns, rows, 10_000), [], "what was given is asked for again");
         Ok(())
     }
 }

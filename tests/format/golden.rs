@@ -81,6 +81,17 @@ mod tables {
         ])
     }
 
+    /// Addresses of which every other one has not been there before, and their numbers.
+    pub(super) fn growing() -> RecordBatch {
+        let noise = |row: u64| ((row + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ row << 17).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+        let visited = |row: u64| if noise(row) >> 63 == 0 { row } else { noise(row) % (row / 8 + 1) };
+        let address = |row: u64| format!("https://example.org/{}", noise(visited(row)));
+        batch(vec![
+            ("address", Arc::new(StringViewArray::from_iter((0..12_000).map(|row| (row % 7 != 3).then(|| address(row)))))),
+            ("number", Arc::new(UInt64Array::from_iter_values((0..12_000).map(|row| noise(visited(row)))))),
+        ])
+    }
+
     pub(super) fn nested() -> RecordBatch {
         let lists = ListArray::from_iter_primitive::<Int32Type, _, _>(
             (0..2000).map(|i| (i % 6 != 1).then(|| (0..i % 5).map(move |v| (v != 3).then_some(i * v)))),
@@ -196,6 +207,13 @@ fn v1_0_dictionaries() {
     check(name, &[tables::visits()], WriterOptions { page_rows: 512, stripe_rows: 4096, ..Default::default() });
     let file = Bytes::from(std::fs::read(path(name)).unwrap());
     assert_eq!(shared_pages(&file), [(10, 12), (12, 12), (12, 12), (0, 12)]);
+}
+
+#[test]
+fn v1_0_growing_dictionaries() {
+    let name = "v1.0_first_seen.fermion";
+    check(name, &[tables::growing()], WriterOptions { page_rows: 4096, stripe_rows: 8192, ..Default::default() });
+    assert!(encodings(&Bytes::from(std::fs::read(path(name)).unwrap())).contains(&EncodingId::FirstSeen.id()));
 }
 
 #[test]

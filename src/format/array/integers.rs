@@ -107,12 +107,7 @@ fn values_within<I: Integer>(array: &ArrayRef, low: i128, high: i128) -> Option<
     let values = data.buffer::<I>(0).get(..array.len())?;
     let span = high.above(low);
     let mut mask = Mask::with_room(values.len());
-    for values in values.chunks(WORD) {
-        let mut bytes = [0; WORD];
-        // Without a branch, and each in a byte of its own, which compilers make vectors of.
-        bytes.iter_mut().zip(values).for_each(|(byte, value)| *byte = u8::from(value.above(low) <= span));
-        mask.push(packed(&bytes), values.len());
-    }
+    push_all(values, &mut mask, |value| u8::from(value.above(low) <= span));
     Some(mask.finish())
 }
 
@@ -123,40 +118,127 @@ const FEW: usize = 8;
 /// No farther may bounds be apart whose distance has a bit for each value.
 const SPAN_MAX: usize = 1 << 16;
 
-/// Which values of such an array are one of a list, which ascends; `None` also where a hash table is faster, because many values of the list lie between the bounds of neighbours, and those
-/// are far from each other. What null values are stored as is looked at, too.
-pub(crate) fn one_of(array: &ArrayRef, list: &[i128]) -> Option<BooleanBuffer> {
-    with_integer!(array.data_type(), Integer => values_of::<Integer>(array, list))
+/// Bits of a [`Sieve`] for each of its values: so many others pass for no more than one of them in vain.
+const SIEVE_BITS: usize = 64;
+/// No sieve is larger, so that it stays in a cache of the processor: 256 KiB.
+const SIEVE_MAX: usize = 1 << 21;
+
+/// Integers to look for in arrays.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct List {
+    /// Ascending, each once.
+    values: Vec<i128>,
+    /// `None` if they are too many.
+    sieve: Option<Sieve>,
 }
 
-fn values_of<I: Integer>(array: &ArrayRef, list: &[i128]) -> Option<BooleanBuffer> {
-    let data = array.to_data();
-    let values = data.buffer::<I>(0).get(..array.len())?;
-    let mut mask = Mask::with_room(values.len());
-    let mut wanted: Vec<I> = Vec::new();
-    for near in values.chunks(NEAR) {
-        let (least, greatest) = bounds(near);
-        let first = list.partition_point(|value| *value < least.into());
-        let between = list.iter().skip(first).take_while(|value| **value <= greatest.into());
-        wanted.clear();
-        wanted.extend(between.filter_map(|value| I::try_from(*value).ok()));
-        if wanted.is_empty() {
-            near.chunks(WORD).for_each(|values| mask.push(0, values.len()));
-            continue;
-        }
-        let set = if wanted.len() > FEW { Some(Set::of(&wanted, least, greatest)?) } else { None };
-        for values in near.chunks(WORD) {
-            let mut bytes = [0; WORD];
-            for one in wanted.iter().take(if set.is_none() { FEW } else { 0 }) {
-                bytes.iter_mut().zip(values).for_each(|(byte, value)| *byte |= u8::from(value == one));
-            }
-            if let Some(set) = &set {
-                bytes.iter_mut().zip(values).for_each(|(byte, value)| *byte = set.has(value.distance(least)));
-            }
-            mask.push(packed(&bytes), values.len());
-        }
+impl List {
+    pub(crate) fn new(mut values: Vec<i128>) -> Self {
+        values.sort_unstable();
+        values.dedup();
+        Self { sieve: Sieve::of(&values), values }
     }
-    Some(mask.finish())
+
+    /// Which values of an array are one of these; `None` if it is not one of integers, and where a hash table is faster, because these are very many and far from each other. What null
+    /// values are stored as is looked at, too.
+    pub(crate) fn find_in(&self, array: &ArrayRef) -> Option<BooleanBuffer> {
+        with_integer!(array.data_type(), Integer => self.find::<Integer>(array))
+    }
+
+    fn find<I: Integer>(&self, array: &ArrayRef) -> Option<BooleanBuffer> {
+        let data = array.to_data();
+        let values = data.buffer::<I>(0).get(..array.len())?;
+        let mut mask = Mask::with_room(values.len());
+        let mut wanted: Vec<I> = Vec::new();
+        for near in values.chunks(NEAR) {
+            let (least, greatest) = bounds(near);
+            wanted.clear();
+            wanted.extend(self.between(least.into(), greatest.into()).iter().filter_map(|value| I::try_from(*value).ok()));
+            if wanted.is_empty() {
+                near.chunks(WORD).for_each(|values| mask.push(0, values.len()));
+            } else if wanted.len() <= FEW {
+                push_all(near, &mut mask, |value| wanted.iter().fold(0, |found, one| found | u8::from(value == *one)));
+            } else if let Some(set) = Set::of(&wanted, least, greatest) {
+                push_all(near, &mut mask, |value| set.has(value.distance(least)));
+            } else {
+                let sieve = self.sieve.as_ref()?;
+                near.chunks(WORD).for_each(|values| mask.push(self.sift(sieve, values), values.len()));
+            }
+        }
+        Some(mask.finish())
+    }
+
+    /// Those from one number to another.
+    fn between(&self, least: i128, greatest: i128) -> &[i128] {
+        let first = self.values.partition_point(|value| *value < least);
+        let end = self.values.partition_point(|value| *value <= greatest);
+        self.values.get(first..end).unwrap_or_default()
+    }
+
+    /// A bit for each of up to 64 values: whether it is one of these.
+    fn sift<I: Integer>(&self, sieve: &Sieve, values: &[I]) -> u64 {
+        let mut found = bits(values, |value| sieve.may_have(value.into()));
+        let mut left = found;
+        while left != 0 {
+            let index = left.trailing_zeros() as usize;
+            left &= left - 1;
+            if self.values.binary_search(&values[index].into()).is_err() {
+                found &= !(1 << index);
+            }
+        }
+        found
+    }
+}
+
+/// Appends a bit for each value.
+fn push_all<I: Integer>(values: &[I], mask: &mut Mask, test: impl Fn(I) -> u8) {
+    values.chunks(WORD).for_each(|values| mask.push(bits(values, &test), values.len()));
+}
+
+/// A bit for each of up to 64 values.
+fn bits<I: Integer>(values: &[I], test: impl Fn(I) -> u8) -> u64 {
+    let mut bytes = [0; WORD];
+    // Without a branch, and each in a byte of its own, which compilers make vectors of.
+    bytes.iter_mut().zip(values).for_each(|(byte, value)| *byte = test(*value));
+    packed(&bytes)
+}
+
+/// Bits at places that follow from values: a value whose place has none is not among them.
+#[derive(Debug, PartialEq, Eq)]
+struct Sieve {
+    words: Vec<u64>,
+    /// The highest bits of a hash are the place; so many are not.
+    shift: u32,
+}
+
+impl Sieve {
+    fn of(values: &[i128]) -> Option<Self> {
+        let places = values.len().saturating_mul(SIEVE_BITS).next_power_of_two().max(WORD);
+        if places > SIEVE_MAX {
+            return None;
+        }
+        let mut sieve = Self { words: vec![0; places / WORD], shift: u64::BITS - places.trailing_zeros() };
+        for value in values {
+            let place = sieve.place(*value);
+            sieve.words[place / WORD] |= 1 << (place % WORD);
+        }
+        Some(sieve)
+    }
+
+    /// Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4): neighbours get places that are far from each other.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the lower half is hashed, and the places are as many as bits in memory"
+    )]
+    fn place(&self, value: i128) -> usize {
+        ((value as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize
+    }
+
+    fn may_have(&self, value: i128) -> u8 {
+        let place = self.place(value);
+        u8::from(self.words.get(place / WORD).is_some_and(|word| word >> (place % WORD) & 1 == 1))
+    }
 }
 
 /// The least and the greatest of some values, of which there is at least one.

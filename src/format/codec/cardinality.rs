@@ -4,7 +4,6 @@
 use std::f64::consts::LN_2;
 use std::ops::Range;
 
-use arrow::array::Array;
 use arrow::buffer::NullBuffer;
 
 use super::Values;
@@ -15,6 +14,11 @@ use super::words::{Word, with_word, words_from};
 const INDEX_BITS: u32 = 10;
 /// Bits of a hash that are left; a register counts the zeros in front of the first one among them, and one more.
 const REST_BITS: u32 = 64 - INDEX_BITS;
+
+/// Neighbours that are looked at together.
+const NEAR: usize = 256;
+/// Where no more than one in so many differs from its neighbour, those that do not are passed by.
+const CHANGES_PART: usize = 8;
 
 /// How many values two bytes can be ...
 const SHORTS: usize = 1 << 16;
@@ -45,11 +49,11 @@ impl Cardinality {
             Values::Fixed { ptype, bytes } if ptype.width() == Some(2) && valid >= SHORTS_MIN => self.add_shorts(&words_from::<u16>(bytes), nulls),
             Values::Fixed { ptype, bytes } => with_word!(ptype.width().unwrap_or(1), T => {
                 let words = words_from::<T>(bytes);
-                self.add_valid(words.len(), nulls, |index| spread(words[index].halves()));
+                for_each_valid(&words, nulls, |index| self.add(spread(words[index].halves())));
             }),
-            Values::Bytes(array) => self.add_valid(array.len(), nulls, |index| match array.views()[index] {
-                view if is_inlined(view) => spread(view.halves()),
-                _ => spread((hash_of(array, index), 0)),
+            Values::Bytes(array) => for_each_valid(array.views(), nulls, |index| match array.views()[index] {
+                view if is_inlined(view) => self.add(spread(view.halves())),
+                _ => self.add(spread((hash_of(array, index), 0))),
             }),
         }
     }
@@ -57,21 +61,8 @@ impl Cardinality {
     /// Marks which of the 65,536 there are, which takes less time than a hash of each.
     fn add_shorts(&mut self, words: &[u16], nulls: Option<&NullBuffer>) {
         let mut seen = vec![false; SHORTS];
-        let mut mark = |run: Range<usize>| words.get(run).unwrap_or_default().iter().for_each(|word| seen[usize::from(*word)] = true);
-        match nulls {
-            Some(nulls) => nulls.valid_slices().for_each(|(start, end)| mark(start..end)),
-            None => mark(0..words.len()),
-        }
+        for_each_valid(words, nulls, |index| seen[usize::from(words[index])] = true);
         (0_u16..=u16::MAX).zip(seen).filter(|(_, seen)| *seen).for_each(|(word, _)| self.add(spread(word.halves())));
-    }
-
-    fn add_valid(&mut self, len: usize, nulls: Option<&NullBuffer>, hash: impl Fn(usize) -> u64) {
-        match nulls {
-            Some(nulls) if nulls.null_count() > 0 => {
-                nulls.valid_slices().for_each(|(start, end)| (start..end).for_each(|index| self.add(hash(index))));
-            }
-            _ => (0..len).for_each(|index| self.add(hash(index))),
-        }
     }
 
     fn add(&mut self, hash: u64) {
@@ -104,6 +95,29 @@ impl Cardinality {
         let sum =
             partly.iter().rev().fold(registers * tau(1.0 - full / registers), |sum, count| 0.5 * (sum + count)) + registers * sigma(none / registers);
         (registers * registers / (2.0 * LN_2 * sum)).round() as u64
+    }
+}
+
+/// Visits the valid ones of some values, of which those are the same whose words are; but not all of them that are the same as their neighbours.
+fn for_each_valid<T: Copy + PartialEq>(words: &[T], nulls: Option<&NullBuffer>, mut visit: impl FnMut(usize)) {
+    match nulls {
+        Some(nulls) if nulls.null_count() > 0 => nulls.valid_slices().for_each(|(start, end)| for_each(words, start..end, &mut visit)),
+        _ => for_each(words, 0..words.len(), &mut visit),
+    }
+}
+
+/// To see that a value is its neighbour's takes less time than to visit it, but not where that is hard to foresee.
+fn for_each<T: Copy + PartialEq>(words: &[T], run: Range<usize>, visit: &mut impl FnMut(usize)) {
+    let mut start = run.start;
+    for words in words.get(run).unwrap_or_default().chunks(NEAR) {
+        let changes = words.windows(2).map(|pair| usize::from(pair[0] != pair[1])).sum::<usize>();
+        if changes * CHANGES_PART > words.len() {
+            (start..start + words.len()).for_each(&mut *visit);
+        } else {
+            visit(start);
+            words.windows(2).zip(start + 1..).filter(|(pair, _)| pair[0] != pair[1]).for_each(|(_, index)| visit(index));
+        }
+        start += words.len();
     }
 }
 

@@ -16,7 +16,7 @@ use crate::format::{Error, Result};
 ///
 /// Trees stay within the format's bounds because parents rule encodings out for their children: an encoding hardly ever pays twice on a path, and
 /// the deepest path there can be is NARROW, DICTIONARY, RUN_LENGTH, DELTA, FRAME and a patch, or without RUN_LENGTH, a patch that is DELTA and FRAME. The largest tree is of
-/// text, ONPAIR in a DICTIONARY in a RUN_LENGTH or without it: 31 nodes.
+/// text, ONPAIR in a DICTIONARY in a RUN_LENGTH or without it: 31 nodes. FIRST_SEEN is for codes of a chunk's dictionary, which have room for it beside them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Context<'a> {
     goal: Goal,
@@ -33,7 +33,7 @@ impl<'a> Context<'a> {
     /// For the root. Its values are the only ones that may be null.
     pub(super) fn root(options: &EncodeOptions, validity: Option<&'a NullBuffer>) -> Self {
         let goal = Goal { compression: options.compression, zstd_level: options.zstd_level };
-        Self { goal, forced: options.forced, validity, memory: None, is_child: false, ruled_out: 0, patched: true }
+        Self { goal, forced: options.forced, validity, memory: None, is_child: false, ruled_out: bit(EncodingId::FirstSeen), patched: true }
     }
 
     /// For a child, on whose way down some encodings are of no more use.
@@ -45,6 +45,12 @@ impl<'a> Context<'a> {
     /// For a child that holds some of the values, of which what was learnt from earlier pages is true, too.
     pub(super) fn child_of_values(&self, without: &[EncodingId]) -> Self {
         Self { memory: self.memory, ..self.child(without) }
+    }
+
+    /// For codes of the dictionary of a chunk, of which a page that is the first to have a value has the next.
+    pub(super) fn of_codes(&self) -> Context<'static> {
+        let child = self.child(&[EncodingId::Dictionary]);
+        Context { ruled_out: child.ruled_out & !bit(EncodingId::FirstSeen), ..child }
     }
 
     /// The same with what was learnt from earlier pages, to be added to.

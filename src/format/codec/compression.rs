@@ -56,6 +56,15 @@ impl Compression {
         }
     }
 
+    /// How many times the size of text under ZSTD it may have as ONPAIR, which takes a fifth of the time.
+    pub(super) fn onpair_worth(self) -> f64 {
+        match self {
+            Self::Fast => 2.0,
+            Self::Balanced => 1.3,
+            Self::Small => 1.0,
+        }
+    }
+
     /// The greatest part of the raw size that a buffer may have under ZSTD.
     pub(super) fn worth(self, kind: Kind) -> f64 {
         match (self, kind) {

@@ -70,14 +70,14 @@ impl Encoding for Dictionary {
 /// A page of these codes of its chunk's dictionary, of which there is at least one.
 pub(super) fn encode_codes(codes: &[u32], ptype: PType, context: &Context<'_>) -> Result<EncodedNode> {
     let greatest = codes.iter().max().map_or(0, |code| *code as usize);
-    let children = vec![context.child(&[EncodingId::Dictionary]).encode(&codes_of(codes, greatest + 1))?];
+    let children = vec![context.of_codes().encode(&codes_of(codes, greatest + 1))?];
     Ok(EncodedNode { encoding: EncodingId::Dictionary, ptype, count: codes.len(), params: [0; 2], buffers: Vec::new(), children })
 }
 
-/// What such a page would cost.
+/// What codes cost in a page.
 pub(super) fn estimate_codes(codes: &[u32], context: &Context<'_>) -> Result<f64> {
     let greatest = codes.iter().max().map_or(0, |code| *code as usize);
-    Ok(context.child(&[EncodingId::Dictionary]).least_cost(&codes_of(codes, greatest + 1))? + code_cost(1.0, real(codes.len())).nanos)
+    Ok(context.least_cost(&codes_of(codes, greatest + 1))? + code_cost(1.0, real(codes.len())).nanos)
 }
 
 /// What codes of so many entries cost, apart from the entries.

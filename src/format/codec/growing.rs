@@ -160,8 +160,8 @@ impl DictionaryBuilder {
         };
         let new = real(self.len() - before) / real(used.len().max(1));
         Ok(PageCosts {
-            own: otherwise.min(estimate_codes(&own_codes, &context)? + entries),
-            shared: estimate_codes(codes, &context)? + entries * new,
+            own: otherwise.min(estimate_codes(&own_codes, &context.child(&[EncodingId::Dictionary]))? + entries),
+            shared: estimate_codes(codes, &context.of_codes())? + entries * new,
         })
     }
 

@@ -15,6 +15,7 @@ mod bitmap;
 mod constant;
 mod delta;
 mod dictionary;
+mod first_seen;
 mod frame;
 mod narrow;
 mod onpair;
@@ -118,6 +119,8 @@ encodings! {
     OnPair = 10, "ONPAIR", onpair::OnPair;
     /// The bytes of integers, place by place.
     Planes = 11, "PLANES", planes::Planes;
+    /// Numbers of what is seen for the first time, and those of what has been seen.
+    FirstSeen = 12, "FIRST_SEEN", first_seen::FirstSeen;
 }
 
 impl EncodingId {

@@ -152,6 +152,11 @@ impl<'a> Sample<'a> {
         *self.text_left.get_or_init(|| part_left(&self.plain_bytes(), self.goal.zstd_level.unwrap_or(ZSTD_LEVEL)))
     }
 
+    /// The part of its size that ONPAIR may leave of text.
+    pub(super) fn onpair_left(&self) -> f64 {
+        self.text_left() * self.goal.compression.onpair_worth()
+    }
+
     /// What the values cost as FRAME, which `estimate` finds out once.
     pub(super) fn packed_cost(&self, estimate: impl FnOnce() -> Option<Cost>) -> Option<Cost> {
         *self.packed.get_or_init(estimate)
@@ -163,7 +168,7 @@ impl<'a> Sample<'a> {
         Cost { bytes: raw * left + count * STRING.bytes, nanos: count * STRING.nanos }.compressed(raw, left)
     }
 
-    /// The same as ONPAIR, which is only taken where it leaves no more than ZSTD would; `None` where that is of no use.
+    /// The same as ONPAIR, which is only taken where it leaves about as little as ZSTD would; `None` where that is of no use.
     pub(super) fn onpair_cost(&self, raw: f64, count: f64) -> Option<Cost> {
         if !matches!(self.values, Values::Bytes(_)) || raw < ONPAIR_MIN {
             return None;

@@ -64,8 +64,8 @@ impl Encoding for OnPair {
             None => Memory::default().write(&text)?,
         };
         let size = written_size(codes.len(), token_lengths.len(), tokens.len());
-        let pays = || Ok::<_, Error>(size < real(text.raw()) * context.sample(values)?.text_left());
-        let does_pay = codes.len() <= COUNT_MAX && (context.is_forced() || pays()?);
+        let most = || Ok::<_, Error>(real(text.raw()) * context.sample(values)?.onpair_left());
+        let does_pay = codes.len() <= COUNT_MAX && (context.is_forced() || size < most()?);
         if let Some(memory) = memory {
             memory.borrow_mut().note(context.whose(), does_pay, bytes);
         }
@@ -235,11 +235,13 @@ impl Decode for Coded {
     }
 
     fn decode_kept(&self, range: Range<usize>, keep: &BooleanBuffer, out: &mut Output) -> Result<()> {
-        if keep.count_set_bits() > range.len() / FEW {
+        let block = range.start / BLOCK;
+        // Of however few of a block, all of it is expanded.
+        let expanded = BLOCK.min(self.lengths.count() - block * BLOCK);
+        if keep.count_set_bits() > expanded / FEW {
             self.decode(range, out)?;
             return out.keep_last(keep);
         }
-        let block = range.start / BLOCK;
         let mut lengths = Output::new(PType::U32, BLOCK);
         self.lengths.decode(block * BLOCK..range.end, &mut lengths)?;
         let starts = self.code_starts(block..block + 1)?;

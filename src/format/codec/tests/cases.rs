@@ -32,6 +32,11 @@ fn distribution(name: &str, count: usize, random: &mut StdRng) -> Vec<i128> {
                 value
             }
             "descending" => -at * 3,
+            "first seen" if at == 0 || random.random_bool(0.4) => {
+                value += 1;
+                value
+            }
+            "first seen" => random.random_range(0..=value),
             "small" => random.random_range(-10..50),
             "large" => random.random(),
             "high base" => (1 << 60) + random.random_range(0..1000),
@@ -53,13 +58,14 @@ fn distribution(name: &str, count: usize, random: &mut StdRng) -> Vec<i128> {
     (0..count).map(&mut next).collect()
 }
 
-const DISTRIBUTIONS: [&str; 14] = [
+const DISTRIBUTIONS: [&str; 15] = [
     "constant",
     "runs",
     "one long run",
     "ascending by one",
     "ascending",
     "descending",
+    "first seen",
     "small",
     "large",
     "high base",

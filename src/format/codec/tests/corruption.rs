@@ -25,7 +25,7 @@ fn pages() -> Vec<(PageExpect, Vec<u8>)> {
     for ptype in [PType::I32, PType::U64, PType::I256, PType::F16] {
         let numbers = cases::numbers(ptype).into_iter();
         numbers
-            .filter(|(name, _)| ["few x 63", "constant x 63", "outliers x 1025", "runs x 1025"].contains(&&**name))
+            .filter(|(name, _)| ["few x 63", "constant x 63", "outliers x 1025", "runs x 1025", "first seen x 63"].contains(&&**name))
             .for_each(|(_, values)| add(&values));
     }
     cases::booleans().iter().filter(|(name, _)| name.ends_with("runs x 1025") || name.ends_with("half x 63")).for_each(|(_, values)| add(values));

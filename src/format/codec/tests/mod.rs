@@ -159,6 +159,7 @@ fn check(name: &str, values: &Values) {
             EncodingId::Bitmap => values.ptype() == PType::Bool,
             EncodingId::RunLength => !values.is_empty(),
             EncodingId::Frame | EncodingId::Delta | EncodingId::Planes => !values.is_empty() && super::pack::is_lane(values.ptype()),
+            EncodingId::FirstSeen => !values.is_empty() && super::pack::is_lane(values.ptype()) && !values.ptype().is_signed(),
             EncodingId::Constant | EncodingId::Narrow | EncodingId::AlpRd => false,
         };
         assert!(done || !must, "{name}: {} refuses", forced.name());

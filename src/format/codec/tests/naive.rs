@@ -94,6 +94,14 @@ fn values(node: &Node) -> Vec<Value> {
             let difference = |at: usize| (0..width).map(|place| node.buffers.get(place).map_or(0, |plane| plane[at])).collect::<Value>();
             (0..node.count).map(|at| add(&reference, &difference(at))).collect()
         }
+        12 => {
+            let (marks, mut others) = (values(&node.children[0]), values(&node.children[1]).into_iter());
+            let numbers = std::iter::successors(Some(node.params[0]), |number| Some(number.wrapping_add(1)));
+            let mut new = numbers.map(|number| number.to_le_bytes()[..width].to_vec());
+            let found = marks.iter().map(|mark| if mark[0] == 1 { new.next() } else { others.next() }.unwrap()).collect();
+            assert_eq!(others.next(), None);
+            found
+        }
         other => unreachable!("encoding {other}"),
     };
     assert_eq!(found.len(), node.count);

@@ -55,11 +55,11 @@ impl LoadedColumn {
     }
 
     /// What has to be fetched before these rows can be read: the stream, what that knows it by, and where it is.
-    pub(super) fn missing(&self, rows: &Ranges) -> Vec<(usize, usize, Range<u64>)> {
+    pub(super) fn missing(&self, rows: &Ranges, along: u64) -> Vec<(usize, usize, Range<u64>)> {
         let of_stream = |(stream, pages): (usize, &LoadedStream)| {
             let mut missing = Vec::new();
             if let LoadedStream::Pages(pages) = pages {
-                pages.missing(rows, &mut missing);
+                pages.missing(rows, along, &mut missing);
             }
             missing.into_iter().map(move |(page, range)| (stream, page, range))
         };
@@ -109,7 +109,8 @@ impl LoadedColumn {
         leaf_ptype(&self.out_type).filter(|_| is_leaf)
     }
 
-    /// Forgets what has been decompressed of pages that no row needs any more: those behind the rows that were read are the ones to come, or backwards those before.
+    /// Forgets what has been decompressed of pages that no row needs any more, and where slots are rows their bytes, too: those behind the rows that were read are the ones to come, or
+    /// backwards those before.
     pub(super) fn release(&mut self, backwards: bool) {
         let are_rows = self.leaf().is_some();
         for stream in self.streams.iter_mut().flatten() {

@@ -47,9 +47,12 @@ impl LoadedDictionary {
         self.ranges.len()
     }
 
-    /// Takes the next of what is missing.
+    /// Takes the next of what is missing; what is there already is the same.
     pub(super) fn give(&self, bytes: Bytes) {
-        self.pages.borrow_mut().push(bytes);
+        let mut pages = self.pages.borrow_mut();
+        if self.values.get().is_none() && pages.len() < self.ranges.len() {
+            pages.push(bytes);
+        }
     }
 
     pub(super) fn open(&self, expect: &PageExpect) -> Result<Arc<ChunkDictionary>> {

@@ -46,9 +46,9 @@ impl Loaded {
         }
     }
 
-    fn missing(&self, rows: &Ranges) -> Vec<(usize, usize, Range<u64>)> {
+    fn missing(&self, rows: &Ranges, along: u64) -> Vec<(usize, usize, Range<u64>)> {
         match self {
-            Self::Column(column) => column.missing(rows),
+            Self::Column(column) => column.missing(rows, along),
             Self::Batches(_) => Vec::new(),
         }
     }
@@ -125,14 +125,14 @@ impl Morsel for StripeMorsel {
         self.rest.is_backwards()
     }
 
-    fn rest(&self) -> Rows {
-        self.rest.rows()
+    fn rest(&self, most: usize) -> Rows {
+        self.rest.first(most)
     }
 
-    fn missing(&self, columns: &[usize], rows: &Rows) -> Vec<MissingPage> {
+    fn missing(&self, columns: &[usize], rows: &Rows, along: u64) -> Vec<MissingPage> {
         let of_column = |&column: &usize| {
             let loaded = self.columns.get(column).and_then(Option::as_ref).filter(|_| self.deferred);
-            let missing = loaded.map(|loaded| loaded.missing(rows.ranges())).unwrap_or_default();
+            let missing = loaded.map(|loaded| loaded.missing(rows.ranges(), along)).unwrap_or_default();
             let place = move |(stream, page, range)| MissingPage {
                 place: PagePlace { column, stream, page },
                 fetch: Fetch { range, section: Section::Data },

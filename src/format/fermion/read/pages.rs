@@ -6,7 +6,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::dictionary::LoadedDictionary;
-use super::plan::{PagePlan, StreamPlan};
+use super::plan::{ChunkPlan, PagePlan, StreamPlan};
 use crate::format::array::{Ranges, TypeCounts, slots};
 use crate::format::codec::{Decoded, Output, PType};
 use crate::format::error::{Error, Result};
@@ -16,9 +16,6 @@ use crate::format::requests::Fetched;
 
 /// Rows from which on those that are read are taken for a part of many.
 const SHARED_ROWS: usize = 4 << 10;
-
-/// What is read along behind pages that are needed, as long as all of it is no more: a call takes as long as to copy some thousands of bytes.
-const ALONG_BYTES_MAX: u64 = 64 << 10;
 
 /// A stream of a column in one stripe.
 #[derive(Debug)]
@@ -37,7 +34,7 @@ pub(super) struct LoadedPages {
     pages: OnceCell<Vec<LoadedPage>>,
     /// What is still to be fetched.
     deferred: Deferred,
-    /// The pages that may be open: from one, and before another.
+    /// The pages that may be open or have bytes: from one, and before another.
     open: Cell<(usize, usize)>,
     /// The slots that have been read of the rows that were taken last: from one, and before another.
     read: Cell<Option<(usize, usize)>>,
@@ -54,7 +51,7 @@ enum Deferred {
     /// Any. Each row has so many slots; without a number, all pages are needed for any row.
     Pages { slots_per_row: Option<usize> },
     /// All of a chunk, which is needed for any row.
-    Chunk(Range<u64>),
+    Chunk(ChunkPlan),
 }
 
 /// A page that has been loaded, or that is when a row of it is read.
@@ -82,7 +79,7 @@ pub(super) struct Expect {
 
 impl LoadedPages {
     pub(super) fn new(dictionary: Option<LoadedDictionary>, pages: Vec<LoadedPage>) -> Self {
-        Self { dictionary, pages: pages.into(), ..Self::default() }
+        Self { dictionary, open: Cell::new((0, pages.len())), pages: pages.into(), ..Self::default() }
     }
 
     /// None as long as the chunk that says which they are is missing.
@@ -90,17 +87,18 @@ impl LoadedPages {
         self.pages.get().map_or(&[], Vec::as_slice)
     }
 
-    /// Adds what has to be fetched before these rows can be read, and a little of what comes behind it: places in the file, and what [`Self::give`] knows each by.
-    pub(super) fn missing(&self, rows: &Ranges, missing: &mut Vec<(usize, Range<u64>)>) {
+    /// Adds what has to be fetched before these rows can be read, and as long as all of that is no more bytes than `along`, what comes right behind it: places in the file, and what
+    /// [`Self::give`] knows each by.
+    pub(super) fn missing(&self, rows: &Ranges, along: u64, missing: &mut Vec<(usize, Range<u64>)>) {
         match &self.deferred {
-            Deferred::Pages { slots_per_row } => self.missing_pages(rows, *slots_per_row, missing),
-            Deferred::Chunk(range) if self.pages.get().is_none() && !rows.is_empty() => missing.push((0, range.clone())),
+            Deferred::Pages { slots_per_row } => self.missing_pages(rows, *slots_per_row, along, missing),
+            Deferred::Chunk(chunk) if self.pages.get().is_none() && !rows.is_empty() => missing.push((0, chunk.range.clone())),
             Deferred::Nothing | Deferred::Chunk(_) => {}
         }
     }
 
     /// Pages are counted from those of the dictionary on.
-    fn missing_pages(&self, rows: &Ranges, slots_per_row: Option<usize>, missing: &mut Vec<(usize, Range<u64>)>) {
+    fn missing_pages(&self, rows: &Ranges, slots_per_row: Option<usize>, along: u64, missing: &mut Vec<(usize, Range<u64>)>) {
         let before = missing.len();
         let (mut next, mut bytes, mut are_any) = (0, 0, false);
         let all = [0..usize::MAX];
@@ -115,7 +113,7 @@ impl LoadedPages {
             }
         }
         if missing.len() > before {
-            self.add_along(next, bytes, missing);
+            self.add_along(next, along.saturating_sub(bytes), missing);
         }
         // Pages may be there without it, where others were fetched with them in between.
         if are_any {
@@ -127,22 +125,22 @@ impl LoadedPages {
         self.dictionary.as_ref().map_or(0, LoadedDictionary::page_count)
     }
 
-    /// Adds what lies right behind what is to be fetched, from a page on.
+    /// Adds up to so many bytes of what lies right behind what is to be fetched, from a page on.
     fn add_along(&self, next: usize, mut bytes: u64, missing: &mut Vec<(usize, Range<u64>)>) {
         for (index, page) in self.pages().iter().enumerate().skip(next) {
-            bytes += page.length();
             let is_behind = missing.last().is_some_and(|(_, last)| last.end == page.range.start);
-            if !is_behind || page.is_there() || bytes > ALONG_BYTES_MAX {
+            if !is_behind || page.is_there() || page.length() > bytes {
                 return;
             }
+            bytes -= page.length();
             missing.push((self.dictionary_pages() + index, page.range.clone()));
         }
     }
 
     /// Takes what was [missing](Self::missing).
     pub(super) fn give(&self, index: usize, bytes: Bytes) -> Result<()> {
-        if let Deferred::Chunk(range) = &self.deferred {
-            let pages = walk_pages(bytes, range.start)?;
+        if let Deferred::Chunk(chunk) = &self.deferred {
+            let pages = pages_of(chunk, bytes)?;
             self.pages.get_or_init(|| pages);
             return Ok(());
         }
@@ -160,10 +158,12 @@ impl LoadedPages {
         Ok(())
     }
 
-    /// Takes note of pages that may be open.
+    /// Takes note of pages that may be open. No rows beside a page of no rows are pages that end before they begin.
     fn opens(&self, pages: Range<usize>) {
-        let open = self.open.get();
-        self.open.set(joined((open.0 < open.1).then_some(open), (pages.start, pages.end)));
+        if !pages.is_empty() {
+            let open = self.open.get();
+            self.open.set(joined((open.0 < open.1).then_some(open), (pages.start, pages.end)));
+        }
     }
 
     /// Opens a page, if it is not open.
@@ -310,7 +310,7 @@ pub(super) fn load_stream(plan: StreamPlan, fetched: &Fetched, deferred: bool) -
         StreamPlan::Default => Ok(LoadedStream::Default),
         StreamPlan::AllNull => Ok(LoadedStream::AllNull),
         StreamPlan::LeftOut => Ok(LoadedStream::LeftOut),
-        StreamPlan::Chunk(range) => Ok(LoadedStream::Pages(load_chunk(range, fetched, deferred)?)),
+        StreamPlan::Chunk(chunk) => Ok(LoadedStream::Pages(load_chunk(chunk, fetched, deferred)?)),
         StreamPlan::Pages { dictionary, pages, slots_per_row } => {
             let dictionary = LoadedDictionary::load(dictionary, fetched, deferred)?;
             let pages = pages.into_iter().map(|page| load_page(page, fetched, deferred)).collect::<Result<_>>()?;
@@ -320,11 +320,19 @@ pub(super) fn load_stream(plan: StreamPlan, fetched: &Fetched, deferred: bool) -
     }
 }
 
-fn load_chunk(range: Range<u64>, fetched: &Fetched, deferred: bool) -> Result<LoadedPages> {
-    if deferred && !fetched.has(&range) {
-        return Ok(LoadedPages { deferred: Deferred::Chunk(range), ..LoadedPages::default() });
+fn load_chunk(chunk: ChunkPlan, fetched: &Fetched, deferred: bool) -> Result<LoadedPages> {
+    if deferred && !fetched.has(&chunk.range) {
+        return Ok(LoadedPages { deferred: Deferred::Chunk(chunk), ..LoadedPages::default() });
     }
-    Ok(LoadedPages::new(None, walk_pages(fetched.get(&range)?, range.start)?))
+    Ok(LoadedPages::new(None, pages_of(&chunk, fetched.get(&chunk.range)?)?))
+}
+
+fn pages_of(chunk: &ChunkPlan, bytes: Bytes) -> Result<Vec<LoadedPage>> {
+    let pages = walk_pages(bytes, chunk.range.start)?;
+    if chunk.is_page && pages.len() != 1 {
+        return Err(Error::invalid_file(format!("a chunk of one page has {}", pages.len())).at(chunk.range.start));
+    }
+    Ok(pages)
 }
 
 fn load_page(plan: PagePlan, fetched: &Fetched, deferred: bool) -> Result<LoadedPage> {
@@ -364,6 +372,62 @@ pub(super) fn walk_pages(chunk: Bytes, offset: u64) -> Result<Vec<LoadedPage>> {
 mod tests {
     use super::*;
 
+    fn pages(rows: &[u32]) -> LoadedPages {
+        let mut first = 0;
+        let page = rows.iter().map(|rows| {
+            let page = LoadedPage {
+                first,
+                rows: *rows,
+                range: 0..1,
+                stats: ZoneStats::UNKNOWN,
+                bytes: Bytes::from_static(b"0").into(),
+                page: OnceCell::new(),
+            };
+            first += *rows as usize;
+            page
+        });
+        LoadedPages::new(None, page.collect())
+    }
+
+    #[test]
+    fn bytes_are_there_until_the_rows_behind_them_are_read() {
+        let there = |pages: &LoadedPages| pages.pages().iter().map(LoadedPage::is_there).collect::<Vec<_>>();
+        let read = |pages: &LoadedPages, rows: Range<usize>| pages.pieces(&[rows]).map(|piece| piece.unwrap().1.len()).sum::<usize>();
+        let mut forwards = pages(&[10; 4]);
+        // The first page is passed by.
+        assert_eq!(read(&forwards, 15..20), 5);
+        forwards.release(false, true);
+        assert_eq!(there(&forwards), [false, false, true, true]);
+        assert_eq!(read(&forwards, 25..32), 7);
+        forwards.release(false, true);
+        assert_eq!(there(&forwards), [false, false, false, true]);
+
+        let mut backwards = pages(&[10; 4]);
+        assert_eq!(read(&backwards, 20..25), 5);
+        backwards.release(true, true);
+        assert_eq!(there(&backwards), [true, true, false, false]);
+
+        let mut again = pages(&[10; 4]);
+        assert_eq!(read(&again, 15..20), 5);
+        again.release(false, false);
+        assert_eq!(there(&again), [true; 4]);
+    }
+
+    #[test]
+    fn no_rows_beside_pages_of_no_rows_are_released() {
+        for rows in [&[0, 5][..], &[0, 0], &[5, 0, 5], &[5, 0], &[0], &[]] {
+            let end = rows.iter().sum::<u32>() as usize;
+            for (at, backwards) in (0..=end).flat_map(|at| [(at, false), (at, true)]) {
+                let mut pages = pages(rows);
+                pages.open.set((0, 0));
+                for _ in 0..2 {
+                    assert_eq!(pages.pieces(&[at..at]).count(), 0);
+                    pages.release(backwards, true);
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_dictionary_is_missing_even_where_pages_are_there() {
         let page = |first: usize, bytes: OnceCell<Bytes>| {
@@ -376,7 +440,7 @@ mod tests {
         let pages = LoadedPages { deferred: Deferred::Pages { slots_per_row: Some(1) }, ..LoadedPages::new(dictionary, pages) };
         let check = |rows: &Ranges, expected: &[(usize, Range<u64>)]| {
             let mut missing = Vec::new();
-            pages.missing(rows, &mut missing);
+            pages.missing(rows, 0, &mut missing);
             assert_eq!(missing, expected, "{rows:?}");
         };
         check(&[], &[]);
@@ -388,5 +452,26 @@ mod tests {
         check(&[5..6], &[(2, 100..110)]);
         pages.give(2, there).unwrap();
         check(&[0..30], &[]);
+    }
+
+    #[test]
+    fn what_comes_right_behind_is_read_along() {
+        let mut loaded = pages(&[10; 5]).pages.into_inner().unwrap();
+        for (index, page) in loaded.iter_mut().enumerate() {
+            // There is something else between the last two.
+            let at = 10 * index as u64 + u64::from(index == 4);
+            (page.range, page.bytes) = (at..at + 10, OnceCell::new());
+        }
+        let pages = LoadedPages { deferred: Deferred::Pages { slots_per_row: Some(1) }, ..LoadedPages::new(None, loaded) };
+        let along = |rows: Range<usize>, along| {
+            let mut missing = Vec::new();
+            pages.missing(&[rows], along, &mut missing);
+            missing.into_iter().map(|(index, _)| index).collect::<Vec<_>>()
+        };
+        assert_eq!([along(0..1, 0), along(0..1, 19), along(0..1, 20)], [vec![0], vec![0], vec![0, 1]]);
+        assert_eq!(along(5..15, 1000), [0, 1, 2, 3]);
+        assert_eq!(along(45..46, 1000), [4]);
+        pages.give(2, Bytes::from_static(b"0123456789")).unwrap();
+        assert_eq!(along(5..15, 1000), [0, 1]);
     }
 }

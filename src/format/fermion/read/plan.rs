@@ -53,7 +53,7 @@ pub(super) enum StreamPlan {
     /// These pages, and those of the dictionary that they may need. Each row has so many slots, if that is known.
     Pages { dictionary: Vec<Range<u64>>, pages: Vec<PagePlan>, slots_per_row: Option<usize> },
     /// A chunk whose pages are found by their own headers.
-    Chunk(Range<u64>),
+    Chunk(ChunkPlan),
     /// Of a part of the column that is left out.
     LeftOut,
 }
@@ -100,6 +100,14 @@ pub(super) struct PagePlan {
     pub(super) rows: u32,
     /// What is known of its values.
     pub(super) stats: ZoneStats,
+}
+
+/// A chunk of which only its pages say what they are.
+#[derive(Debug, Clone)]
+pub(super) struct ChunkPlan {
+    pub(super) range: Range<u64>,
+    /// Whether there is one, and no other behind it.
+    pub(super) is_page: bool,
 }
 
 impl StripePlan {
@@ -185,7 +193,10 @@ fn plan_stream(cmb: &Cmb, stream: usize, stripe: usize, rows: &Ranges, counted: 
     Ok(match cmb.chunk(stream, stripe)? {
         Chunk::Default => StreamPlan::Default,
         Chunk::AllNull => StreamPlan::AllNull,
-        Chunk::Pages(pages) if only_pages_say(&pages) => StreamPlan::Chunk(pages.offset..pages.offset + u64::from(pages.length)),
+        Chunk::Pages(pages) if only_pages_say(&pages) => {
+            let range = pages.offset..pages.offset + u64::from(pages.length);
+            StreamPlan::Chunk(ChunkPlan { range, is_page: !pages.pages.is_empty() })
+        }
         Chunk::Pages(pages) => plan_pages(&pages, slots_per_row, rows),
     })
 }
@@ -247,7 +258,7 @@ impl StreamPlan {
         match self {
             Self::Default | Self::AllNull | Self::LeftOut => Vec::new(),
             Self::Pages { dictionary, pages, .. } => dictionary.iter().chain(pages.iter().map(|page| &page.range)).cloned().collect(),
-            Self::Chunk(range) => vec![range.clone()],
+            Self::Chunk(chunk) => vec![chunk.range.clone()],
         }
     }
 }

@@ -28,14 +28,18 @@ pub struct TotalsBuilder {
 }
 
 impl TotalsBuilder {
-    /// Adds the values of a leaf array, which are these.
-    pub(crate) fn push(&mut self, array: &ArrayRef, values: &Values) {
-        self.distinct.push(values, array.nulls());
+    /// Adds a leaf array, but for what its values are.
+    pub(crate) fn push(&mut self, array: &ArrayRef) {
         if let Some(sum) = sum_of(array) {
             self.sum = self.sum.wrapping_add(sum);
             self.has_sum = true;
         }
         self.valid += (array.len() - array.null_count()) as u64;
+    }
+
+    /// Adds the valid ones of values of what is pushed: all of them, or each at least once.
+    pub(crate) fn see(&mut self, values: &Values, nulls: Option<&NullBuffer>) {
+        self.distinct.push(values, nulls);
     }
 
     /// The totals of what was added.
@@ -107,7 +111,10 @@ mod tests {
 
     fn total(arrays: &[ArrayRef]) -> Totals {
         let mut builder = TotalsBuilder::default();
-        arrays.iter().for_each(|array| builder.push(array, &leaf_values(array).unwrap()));
+        for array in arrays {
+            builder.push(array);
+            builder.see(&leaf_values(array).unwrap(), array.nulls());
+        }
         builder.finish()
     }
 

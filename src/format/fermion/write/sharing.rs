@@ -30,6 +30,14 @@ impl Costs {
     }
 }
 
+/// A page that takes part.
+#[derive(Debug)]
+pub(super) struct Coded {
+    pub(super) codes: Vec<u32>,
+    /// The values that no page before it has had.
+    pub(super) new: Values,
+}
+
 /// The dictionary of the chunk that is being filled.
 #[derive(Debug, Default)]
 pub(super) struct Sharing {
@@ -50,7 +58,7 @@ pub(super) struct Sharing {
 
 impl Sharing {
     /// The codes of a page, if it is to take part.
-    pub(super) fn codes(&mut self, values: &Values, nulls: Option<&NullBuffer>, options: &EncodeOptions) -> Result<Option<Vec<u32>>> {
+    pub(super) fn codes(&mut self, values: &Values, nulls: Option<&NullBuffer>, options: &EncodeOptions) -> Result<Option<Coded>> {
         let is_null = nulls.is_some_and(|nulls| nulls.null_count() == values.len());
         if self.is_over || self.pause > 0 || is_null || !is_wide(values.ptype()) {
             return Ok(None);
@@ -72,7 +80,7 @@ impl Sharing {
         self.window.add(costs);
         self.total.add(costs);
         self.pages += 1;
-        Ok(Some(codes))
+        Ok(Some(Coded { codes, new: builder.values(before..builder.len())? }))
     }
 
     /// Looks at a window when it is full.

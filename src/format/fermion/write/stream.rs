@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::arena::Arena;
 use super::cut::{batch_page_lengths, even, page_lengths, whole};
 use super::options::WriterOptions;
-use super::sharing::Sharing;
+use super::sharing::{Coded, Sharing};
 use crate::format::array::{Ends, binary_views, leaf_values};
 use crate::format::codec::{ChunkDictionary, Decoded, EncodeOptions, Memory, Output, PType, Values, encode_codes, encode_next};
 use crate::format::error::{Error, Result};
@@ -349,7 +349,7 @@ impl StreamWriter {
             self.filter.push(&values, array.nulls());
         }
         if let Some(totals) = &mut self.totals {
-            totals.push(array, &values);
+            totals.push(array);
         }
         let mut start = 0;
         let pages = match ends {
@@ -371,8 +371,16 @@ impl StreamWriter {
     }
 
     fn data(&mut self, values: Values, nulls: Option<NullBuffer>, settings: &PageSettings) -> Result<Body> {
-        Ok(match self.sharing.codes(&values, nulls.as_ref(), &settings.encode)? {
-            Some(codes) => Body::Codes(codes, Box::new(Shared { ptype: values.ptype(), nulls: nulls.map(|nulls| copied(&nulls)) })),
+        let coded = self.sharing.codes(&values, nulls.as_ref(), &settings.encode)?;
+        if let Some(totals) = &mut self.totals {
+            match &coded {
+                // What the dictionary has, has been seen.
+                Some(coded) => totals.see(&coded.new, None),
+                None => totals.see(&values, nulls.as_ref()),
+            }
+        }
+        Ok(match coded {
+            Some(Coded { codes, .. }) => Body::Codes(codes, Box::new(Shared { ptype: values.ptype(), nulls: nulls.map(|nulls| copied(&nulls)) })),
             None => self.values(values, nulls),
         })
     }
