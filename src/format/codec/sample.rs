@@ -154,7 +154,7 @@ impl<'a> Sample<'a> {
 
     /// The part of its size that ONPAIR may leave of text.
     pub(super) fn onpair_left(&self) -> f64 {
-        self.text_left() * self.goal.compression.onpair_worth()
+        self.text_left() + self.goal.compression.onpair_worth()
     }
 
     /// What the values cost as FRAME, which `estimate` finds out once.
