@@ -56,7 +56,7 @@ impl Compression {
         }
     }
 
-    /// The part of the raw size by which text may be larger as ONPAIR than under ZSTD, which takes five times as long.
+    /// The part of the raw size by which text may be larger as ONPAIR than under ZSTD, which takes four times as long to decode.
     pub(super) fn onpair_worth(self) -> f64 {
         match self {
             Self::Fast => 0.3,
