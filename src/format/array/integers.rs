@@ -149,16 +149,15 @@ impl List {
         let data = array.to_data();
         let values = data.buffer::<I>(0).get(..array.len())?;
         let mut mask = Mask::with_room(values.len());
-        let mut wanted: Vec<I> = Vec::new();
         for near in values.chunks(NEAR) {
             let (least, greatest) = bounds(near);
-            wanted.clear();
-            wanted.extend(self.between(least.into(), greatest.into()).iter().filter_map(|value| I::try_from(*value).ok()));
+            let wanted = self.between(least.into(), greatest.into());
             if wanted.is_empty() {
                 near.chunks(WORD).for_each(|values| mask.push(0, values.len()));
             } else if wanted.len() <= FEW {
-                push_all(near, &mut mask, |value| wanted.iter().fold(0, |found, one| found | u8::from(value == *one)));
-            } else if let Some(set) = Set::of(&wanted, least, greatest) {
+                let few: Vec<I> = typed(wanted).collect();
+                near.chunks(WORD).for_each(|values| mask.push(any_of(values, &few), values.len()));
+            } else if let Some(set) = Set::of(wanted, least, greatest) {
                 push_all(near, &mut mask, |value| set.has(value.distance(least)));
             } else {
                 let sieve = self.sieve.as_ref()?;
@@ -188,6 +187,20 @@ impl List {
         }
         found
     }
+}
+
+/// Those of some numbers that are of a type.
+fn typed<I: Integer>(values: &[i128]) -> impl Iterator<Item = I> {
+    values.iter().filter_map(|value| I::try_from(*value).ok())
+}
+
+/// A bit for each of up to 64 values: whether it is one of a few. One after the other with all values, which compilers make vectors of.
+fn any_of<I: Integer>(values: &[I], few: &[I]) -> u64 {
+    let mut bytes = [0; WORD];
+    for one in few {
+        bytes.iter_mut().zip(values).for_each(|(byte, value)| *byte |= u8::from(value == one));
+    }
+    packed(&bytes)
 }
 
 /// Appends a bit for each value.
@@ -259,10 +272,10 @@ struct Set(Vec<u64>);
 
 impl Set {
     /// Those of some values; `None` where the greatest distance is too far.
-    fn of<I: Integer>(values: &[I], least: I, greatest: I) -> Option<Self> {
+    fn of<I: Integer>(values: &[i128], least: I, greatest: I) -> Option<Self> {
         let span = greatest.distance(least);
         let mut words = (span < SPAN_MAX).then(|| vec![0; span / WORD + 1])?;
-        for distance in values.iter().map(|value| value.distance(least)) {
+        for distance in typed::<I>(values).map(|value| value.distance(least)) {
             words[distance / WORD] |= 1 << (distance % WORD);
         }
         Some(Self(words))

@@ -16,7 +16,8 @@ use crate::format::{Error, Result};
 ///
 /// Trees stay within the format's bounds because parents rule encodings out for their children: an encoding hardly ever pays twice on a path, and
 /// the deepest path there can be is NARROW, DICTIONARY, RUN_LENGTH, DELTA, FRAME and a patch, or without RUN_LENGTH, a patch that is DELTA and FRAME. The largest tree is of
-/// text, ONPAIR in a DICTIONARY in a RUN_LENGTH or without it: 31 nodes. FIRST_SEEN is for codes of a chunk's dictionary, which have room for it beside them.
+/// text, ONPAIR in a DICTIONARY in a RUN_LENGTH or without it: 31 nodes. FIRST_SEEN is for codes of a chunk's dictionary, which have no values
+/// beside them, or for those of their runs, and for none of the trees below.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Context<'a> {
     goal: Goal,
@@ -38,13 +39,17 @@ impl<'a> Context<'a> {
 
     /// For a child, on whose way down some encodings are of no more use.
     pub(super) fn child(&self, without: &[EncodingId]) -> Context<'static> {
-        let ruled_out = without.iter().fold(self.ruled_out, |bits, encoding| bits | bit(*encoding));
+        let ruled_out = self.ruled_out_with(without) | bit(EncodingId::FirstSeen);
         Context { goal: self.goal, forced: None, validity: None, memory: None, is_child: true, ruled_out, patched: self.patched }
+    }
+
+    fn ruled_out_with(&self, without: &[EncodingId]) -> u32 {
+        without.iter().fold(self.ruled_out, |bits, encoding| bits | bit(*encoding))
     }
 
     /// For a child that holds some of the values, of which what was learnt from earlier pages is true, too.
     pub(super) fn child_of_values(&self, without: &[EncodingId]) -> Self {
-        Self { memory: self.memory, ..self.child(without) }
+        Self { memory: self.memory, ruled_out: self.ruled_out_with(without), ..self.child(without) }
     }
 
     /// For codes of the dictionary of a chunk, of which a page that is the first to have a value has the next.

@@ -168,7 +168,7 @@ impl<'a> Sample<'a> {
         Cost { bytes: raw * left + count * STRING.bytes, nanos: count * STRING.nanos }.compressed(raw, left)
     }
 
-    /// The same as ONPAIR, which is only taken where it leaves about as little as ZSTD would; `None` where that is of no use.
+    /// The same as ONPAIR, which is only taken where it leaves little more than ZSTD would; `None` where that is of no use.
     pub(super) fn onpair_cost(&self, raw: f64, count: f64) -> Option<Cost> {
         if !matches!(self.values, Values::Bytes(_)) || raw < ONPAIR_MIN {
             return None;

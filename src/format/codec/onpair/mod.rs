@@ -32,7 +32,7 @@ pub(super) struct OnPair;
 
 /// The most tokens: what a code of 16 bits can tell apart.
 const TOKENS_MAX: usize = 1 << 16;
-/// Text of which more is left by ZSTD has few pieces that come again.
+/// Text of which more is left by ZSTD has few pieces that come again, and what is larger than this as ONPAIR takes longer to read than as it is.
 const LEFT_MAX: f64 = 0.65;
 
 /// When no more than one value in so many is wanted, values are looked for code by code and no others are expanded.
@@ -64,7 +64,7 @@ impl Encoding for OnPair {
             None => Memory::default().write(&text)?,
         };
         let size = written_size(codes.len(), token_lengths.len(), tokens.len());
-        let most = || Ok::<_, Error>(real(text.raw()) * context.sample(values)?.onpair_left());
+        let most = || Ok::<_, Error>(real(text.raw()) * context.sample(values)?.onpair_left().min(LEFT_MAX));
         let does_pay = codes.len() <= COUNT_MAX && (context.is_forced() || size < most()?);
         if let Some(memory) = memory {
             memory.borrow_mut().note(context.whose(), does_pay, bytes);
