@@ -17,7 +17,7 @@ use crate::format::{Error, Result};
 /// Trees stay within the format's bounds because parents rule encodings out for their children: an encoding hardly ever pays twice on a path, and
 /// the deepest path there can be is NARROW, DICTIONARY, RUN_LENGTH, DELTA, FRAME and a patch, or without RUN_LENGTH, a patch that is DELTA and FRAME. The largest tree is of
 /// text, ONPAIR in a DICTIONARY in a RUN_LENGTH or without it: 31 nodes. FIRST_SEEN is for codes of a chunk's dictionary, which have no values
-/// beside them, or for those of their runs, and for none of the trees below.
+/// beside them, or for those of their runs or patches, and for none of the trees below.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Context<'a> {
     goal: Goal,

@@ -162,7 +162,7 @@ fn encode_words<T: Lane>(words: &[T], ptype: PType, plan: (T, u8), whole: (T, u8
     }
     let mut children = Vec::new();
     if !positions.is_empty() {
-        let numbers = context.child(&[EncodingId::Dictionary, EncodingId::RunLength, EncodingId::Delta, EncodingId::Planes]).unpatched();
+        let numbers = context.child_of_values(&[EncodingId::Dictionary, EncodingId::RunLength, EncodingId::Delta, EncodingId::Planes]).unpatched();
         let patched = Values::Fixed { ptype, bytes: Buffer::from(values.as_bytes()) };
         let positions = Values::Fixed { ptype: PType::U32, bytes: Buffer::from(positions.as_bytes()) };
         children.push(context.of_positions().encode(&positions)?);
