@@ -9,6 +9,9 @@ use crate::format::codec::sample::real;
 /// Tokens of an earlier page that need so much more for this page than for the one that they were learnt from are forgotten.
 const WORSE: f64 = 1.1;
 
+/// Bytes of a page by which it is judged whether tokens of an earlier one suit it. To write all of it in tokens that do not takes as long as in those that do.
+const JUDGED_BYTES: usize = 32 << 10;
+
 /// Tokens of smaller pages are not remembered: of ten thousand columns they would take more memory than the pages.
 const REMEMBER_MIN: usize = 128 << 10;
 
@@ -25,7 +28,7 @@ pub struct Memory {
 #[derive(Debug)]
 struct Learnt {
     tokens: Tokens,
-    /// What codes took of the page that they were learnt from.
+    /// Codes for each byte of the page that they were learnt from.
     rate: f64,
 }
 
@@ -96,9 +99,9 @@ impl Memory {
     /// Writes a page, in the tokens of an earlier one if they suit it.
     pub(super) fn write(&mut self, text: &Text) -> Result<Written> {
         if let Some(learnt) = &self.learnt {
-            let written = learnt.tokens.write(text);
-            if rate_of(&written, text) <= learnt.rate * WORSE {
-                return Ok(written);
+            let part = text.part(JUDGED_BYTES);
+            if rate_of(&learnt.tokens.write(&part), &part) <= learnt.rate * WORSE {
+                return Ok(learnt.tokens.write(text));
             }
         }
         let tokens = Tokens::learn(text)?;
@@ -110,9 +113,9 @@ impl Memory {
     }
 }
 
-/// Bytes of codes for each byte of the text. Tokens are not counted: they would weigh more the smaller a page is, however well they suit it.
+/// Codes for each byte of the text. Tokens are not counted: they would weigh more the smaller a page is, however well they suit it.
 fn rate_of(written: &Written, text: &Text) -> f64 {
-    codes_size(written.codes.len(), written.token_lengths.len()) / real(text.raw().max(1))
+    real(written.codes.len()) / real(text.raw().max(1))
 }
 
 /// Bytes of codes and tokens, before ZSTD.
@@ -134,10 +137,17 @@ mod tests {
 
     /// About so many bytes of sentences of words that are numbered from `first` on.
     fn sentences(first: u64, bytes: usize) -> Text {
+        text_of(&values(first, bytes))
+    }
+
+    fn text_of(values: &[String]) -> Text {
+        Text::of(&BinaryViewArray::from_iter_values(values), |_| false).unwrap()
+    }
+
+    fn values(first: u64, bytes: usize) -> Vec<String> {
         let mut random = StdRng::seed_from_u64(first);
         let mut word = || format!("word{:03}", first + random.random_range(0..40_u64));
-        let values: Vec<String> = (0..bytes / 24).map(|_| [word(), word(), word()].join(" ")).collect();
-        Text::of(&BinaryViewArray::from_iter_values(values), |_| false).unwrap()
+        (0..bytes / 24).map(|_| [word(), word(), word()].join(" ")).collect()
     }
 
     fn is_same(one: &Memory, other: &Memory) -> bool {
@@ -159,6 +169,19 @@ mod tests {
         }
         memory.write(&sentences(700, 200_000)).unwrap();
         assert!(memory.learnt.is_some() && !is_same(&memory, &first));
+    }
+
+    #[test]
+    fn a_page_that_is_only_in_part_like_the_one_before_is_learnt_from() {
+        let mut memory = Memory::default();
+        memory.write(&sentences(100, 200_000)).unwrap();
+        let first = memory.clone();
+        // The part that is judged is of values from all over the page.
+        let page = |others: usize| text_of(&[values(100, 400_000 - others), values(700, others)].concat());
+        memory.write(&page(4_000)).unwrap();
+        assert!(is_same(&memory, &first));
+        memory.write(&page(200_000)).unwrap();
+        assert!(!is_same(&memory, &first));
     }
 
     #[test]

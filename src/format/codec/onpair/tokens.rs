@@ -51,6 +51,18 @@ impl Text {
         self.bytes.len() - self.lengths.len()
     }
 
+    /// About so many bytes of it, in values from all over it; or all.
+    pub(super) fn part(&self, bytes: usize) -> Self {
+        let step = self.raw().div_ceil(bytes.max(1)).max(1);
+        let mut part = Self { bytes: Vec::new(), lengths: Vec::new() };
+        for (value, length) in self.bounds().zip(&self.lengths).step_by(step) {
+            part.bytes.extend_from_slice(&self.bytes[value]);
+            part.bytes.push(END);
+            part.lengths.push(*length);
+        }
+        part
+    }
+
     /// Where each value begins and ends.
     fn bounds(&self) -> impl Iterator<Item = Range<usize>> {
         let mut next = 0;
@@ -271,6 +283,19 @@ mod tests {
         let of = |values: &[&[u8]]| Text::of(&BinaryViewArray::from_iter_values(values), |index| index == 1).is_some();
         assert!(of(&[]) && of(&[b""]) && of(&[b"\xFE\x00"]) && of(&[b"", b"\xFF"]));
         assert!(!of(&[b"\xFF"]) && !of(&[b"ab", b"", b"a\xFFb"]));
+    }
+
+    #[test]
+    fn a_part_is_of_values_from_all_over() {
+        let values: Vec<String> = (0..5000).map(|index| format!("value {index:04}")).collect();
+        let values: Vec<&[u8]> = values.iter().map(String::as_bytes).collect();
+        let all = text(&values);
+        let part = all.part(1000);
+        assert_eq!((part.lengths, all.raw()), (vec![10; 100], 50_000));
+        let expected: Vec<u8> = values.iter().step_by(50).flat_map(|value| [value, &[END][..]].concat()).collect();
+        assert!(part.bytes == expected);
+        assert!(all.part(50_000).bytes == all.bytes && all.part(usize::MAX).lengths == all.lengths);
+        assert_eq!((all.part(0).raw(), text(&[]).part(1000).raw()), (10, 0));
     }
 
     #[test]
