@@ -12,7 +12,10 @@ use super::schema::{Counts, Positions};
 use crate::format::error::{Error, Result};
 
 /// The most rows of a record batch. The specification lets readers stop there.
-const ROWS_MAX: u64 = (1 << 31) - 1;
+pub(crate) const ROWS_MAX: usize = (1 << 31) - 1;
+
+/// Where Arrow 0.17 says how bodies are compressed.
+const OLD_COMPRESSION: &str = "ARROW:experimental_compression";
 
 /// What a message is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,13 +68,17 @@ impl BatchMeta {
         let message = flat::message(&metadata)?;
         let (kind, batch) = contents(&message)?;
         let rows = flat::unsigned(batch.length(), "the length of a batch")?;
-        let rows = usize::try_from(rows).ok().filter(|_| rows <= ROWS_MAX || matches!(kind, Kind::Dictionary { .. }));
+        let rows = usize::try_from(rows).ok().filter(|rows| *rows <= ROWS_MAX || matches!(kind, Kind::Dictionary { .. }));
         let rows = rows.ok_or_else(|| Error::unsupported(format!("a batch has more than {ROWS_MAX} rows; write smaller batches")))?;
         let length = flat::unsigned(message.bodyLength(), "the length of a body")?;
         let end = body_start.checked_add(length).ok_or_else(|| Error::eof("a body ends beyond the end of the file"))?;
-        let codec = batch.compression().map(|compression| Codec::read(&compression)).transpose()?;
-        let old_bitmaps = message.version() < fb::MetadataVersion::V5;
-        Ok(Self { kind, rows, codec, old_bitmaps, body: body_start..end, metadata })
+        let is_old = message.version() < fb::MetadataVersion::V5;
+        let codec = match batch.compression() {
+            Some(compression) => Some(Codec::read(&compression)?),
+            None if is_old => old_codec(&message)?,
+            None => None,
+        };
+        Ok(Self { kind, rows, codec, old_bitmaps: is_old, body: body_start..end, metadata })
     }
 
     /// The message's own metadata.
@@ -93,8 +100,22 @@ impl BatchMeta {
         let (_, batch) = contents(&message)?;
         let first = positions.of(column).map(|(before, _)| before.nodes).ok_or_else(no_such_column)?;
         let node = batch.nodes().into_iter().flatten().nth(first).ok_or_else(|| Error::invalid_file("a batch has too few fields"))?;
-        node_of(node).map(|node| node.null_count)
+        let node = node_of(node)?;
+        node.check_rows(self.rows)?;
+        Ok(node.null_count)
     }
+}
+
+impl Node {
+    /// A column has as many slots as its batch has rows.
+    pub(crate) fn check_rows(&self, rows: usize) -> Result<()> {
+        if self.length == rows { Ok(()) } else { Err(Error::invalid_file(format!("a column of a batch of {rows} rows has {}", self.length))) }
+    }
+}
+
+fn old_codec(message: &fb::Message<'_>) -> Result<Option<Codec>> {
+    let name = flat::key_values(message.custom_metadata()).find(|(key, _)| key == OLD_COMPRESSION);
+    name.map_or(Ok(None), |(_, name)| Codec::of_old(&name))
 }
 
 fn contents<'a>(message: &fb::Message<'a>) -> Result<(Kind, fb::RecordBatch<'a>)> {

@@ -42,6 +42,16 @@ impl Codec {
         }
     }
 
+    /// By the name that it had in Arrow 0.17; `None` is no compression.
+    pub(super) fn of_old(name: &str) -> Result<Option<Self>> {
+        match name.to_ascii_lowercase().as_str() {
+            "uncompressed" => Ok(None),
+            "lz4" | "lz4_frame" => Ok(Some(Self::Lz4)),
+            "zstd" => Ok(Some(Self::Zstd)),
+            _ => Err(Error::unsupported(format!("compression {name:?}, which this reader does not know"))),
+        }
+    }
+
     pub(super) fn wire(self) -> fb::CompressionType {
         match self {
             Self::Lz4 => fb::CompressionType::LZ4_FRAME,

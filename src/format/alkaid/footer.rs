@@ -44,6 +44,16 @@ impl Block {
     }
 }
 
+/// Refuses messages that overlap: one that is named a thousand times would take a thousand times its memory.
+fn check_apart<'b>(blocks: impl Iterator<Item = &'b Block>) -> Result<()> {
+    let mut ranges: Vec<(u64, u64)> = blocks.map(|block| (block.offset, block.offset + block.length())).collect();
+    ranges.sort_unstable();
+    match ranges.windows(2).find(|pair| pair[1].0 < pair[0].1) {
+        Some(pair) => Err(Error::invalid_file("the footer names a message twice, or messages that overlap").at(pair[1].0)),
+        None => Ok(()),
+    }
+}
+
 /// The footer of a file.
 #[derive(Debug)]
 pub(crate) struct Footer {
@@ -69,12 +79,9 @@ impl Footer {
         let blocks = |list: Option<flatbuffers::Vector<'_, fb::Block>>| {
             list.into_iter().flatten().map(|block| Block::read(block, offset)).collect::<Result<Vec<_>>>()
         };
-        Ok(Self {
-            schema: FileSchema::read(&schema)?,
-            dictionaries: blocks(footer.dictionaries())?,
-            batches: blocks(footer.recordBatches())?,
-            metadata: flat::key_values(footer.custom_metadata()).collect(),
-        })
+        let (dictionaries, batches) = (blocks(footer.dictionaries())?, blocks(footer.recordBatches())?);
+        check_apart(dictionaries.iter().chain(&batches))?;
+        Ok(Self { schema: FileSchema::read(&schema)?, dictionaries, batches, metadata: flat::key_values(footer.custom_metadata()).collect() })
     }
 
     /// The bytes of a footer, its length and the magic.

@@ -5,6 +5,7 @@ mod assemble;
 mod ends;
 #[cfg(feature = "datafusion")]
 pub(crate) mod integers;
+mod joined;
 mod leaf;
 mod limits;
 mod narrow;
@@ -22,8 +23,9 @@ mod zero_width;
 pub(crate) use accept::{check_nulls, check_rows};
 pub(crate) use assemble::{LEAF_DATA, LEAF_VALIDITY, Ranges, Streams, TypeCounts, add_types, assemble, same_family, slots};
 pub(crate) use ends::{Ends, stream_ends};
+pub(crate) use joined::joined;
 pub(crate) use leaf::{is_text, leaf_array, leaf_ptype, leaf_values};
-pub(crate) use limits::check_spelled;
+pub(crate) use limits::{ROW_SLOTS_MAX, check_spelled};
 pub(crate) use narrow::{listed_item, matched_fields, wanted_streams};
 pub(crate) use nulls::null_array;
 pub(crate) use offsets::checked_offsets;

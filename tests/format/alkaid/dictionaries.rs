@@ -10,7 +10,7 @@ use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::*;
 use arrow::util::display::array_value_to_string;
 use bytes::Bytes;
-use datafusion_fermion::format::alkaid::{AlkaidScan, Codec, Form, ScanRequest, WriterOptions};
+use datafusion_fermion::format::alkaid::{AlkaidScan, Codec, Flavor, Form, ScanRequest, WriterOptions};
 use datafusion_fermion::format::scan::{Answer, Morsel, Scan, Step};
 use rand::seq::SliceRandom;
 
@@ -282,5 +282,40 @@ fn dictionaries_are_replaced_with_those_that_their_values_use() {
             let read = read_in_order(&file, &[0, 1], &order);
             assert!(ids_of(&read, 0) == ids_of(&in_order(&batches, &order), 0) && shown(&read) == shown(&in_order(&batches, &order)), "{form:?}");
         }
+    }
+}
+
+/// A file of a dictionary and a batch, in which the batch comes first.
+fn turned(file: &Bytes) -> Bytes {
+    let number = |at: usize| u64::from(u32::from_le_bytes(*file[at..].first_chunk().unwrap()));
+    let message = |offset: u64| number(usize::try_from(offset).unwrap() + 4) + 8;
+    let batch = Store::new(file).open(1 << 20).unwrap().spans()[0];
+    // Behind the magic and the schema.
+    let start = 8 + message(8);
+    let block = |offset: u64, metadata: u64, length: u64| [offset, metadata, length - metadata].map(u64::to_le_bytes).concat();
+    let dictionary_length = batch.offset - start;
+    let [dictionary, records] = [(start, dictionary_length), (batch.offset, batch.length)].map(|(offset, length)| (message(offset), length));
+    let mut turned = file.to_vec();
+    let parts = [&file[usize::try_from(batch.offset).unwrap()..], &file[usize::try_from(start).unwrap()..]];
+    let moved = [&parts[0][..usize::try_from(batch.length).unwrap()], &parts[1][..usize::try_from(dictionary_length).unwrap()]].concat();
+    turned[usize::try_from(start).unwrap()..][..moved.len()].copy_from_slice(&moved);
+    for (offset, to, (metadata, length)) in [(start, start + batch.length, dictionary), (batch.offset, start, records)] {
+        let named = block(offset, metadata, length);
+        let at = file.windows(named.len()).rposition(|window| window == named).unwrap();
+        turned[at..at + named.len()].copy_from_slice(&block(to, metadata, length));
+    }
+    Bytes::from(turned)
+}
+
+#[test]
+fn in_a_file_a_batch_may_come_before_its_dictionary() {
+    let words = ["one", "two and some more", "three"].map(Some).into_iter().cycle().take(50).collect::<DictionaryArray<Int32Type>>();
+    let batch = RecordBatch::try_from_iter([("w", Arc::new(words) as ArrayRef)]).unwrap();
+    for compression in [None, Some(Codec::Zstd)] {
+        let options = WriterOptions { flavor: Flavor::Arrow, statistics: false, compression, ..Default::default() };
+        let file = turned(&write(&batch.schema(), std::slice::from_ref(&batch), options).unwrap());
+        assert!(read_all(&file, 100).unwrap().1 == [batch.clone()]);
+        let others = arrow_ipc::reader::FileReader::try_new(std::io::Cursor::new(file.to_vec()), None).unwrap();
+        assert!(others.map(Result::unwrap).eq([batch.clone()]));
     }
 }

@@ -31,12 +31,14 @@ pub(crate) fn write(schema: &SchemaRef, batches: &[RecordBatch], options: Writer
 pub(crate) struct Store {
     pub(crate) file: Bytes,
     pub(crate) requests: usize,
+    /// Requests that were made together count as one.
+    pub(crate) rounds: usize,
     pub(crate) bytes: usize,
 }
 
 impl Store {
     pub(crate) fn new(file: &Bytes) -> Self {
-        Self { file: file.clone(), requests: 0, bytes: 0 }
+        Self { file: file.clone(), requests: 0, rounds: 0, bytes: 0 }
     }
 
     fn fetch(&mut self, fetches: &[Fetch]) -> Vec<Bytes> {
@@ -46,6 +48,7 @@ impl Store {
             self.bytes += usize::try_from(range.end - range.start).unwrap();
             self.file.slice(usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap())
         };
+        self.rounds += 1;
         // What is aligned in the file is so in memory that begins there.
         assert!(fetches.iter().all(|fetch| fetch.section != Section::Data || fetch.range.start.is_multiple_of(64)));
         fetches.iter().map(|fetch| &fetch.range).map(slice).collect()

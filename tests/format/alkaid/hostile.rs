@@ -11,7 +11,7 @@ use datafusion_fermion::format::scan::Section;
 use datafusion_fermion::format::{Error, ErrorKind};
 use flatbuffers::FlatBufferBuilder;
 
-use super::drive::{read_all, read_all_with, write};
+use super::drive::{Store, read_all, read_all_with, write};
 
 /// A small table with most layouts.
 fn table() -> (SchemaRef, RecordBatch) {
@@ -145,12 +145,24 @@ struct Claims {
     dictionary: Option<(i64, bool)>,
     version: fb::MetadataVersion,
     zstd: bool,
+    metadata: Vec<(&'static str, &'static str)>,
 }
 
 impl Default for Claims {
     fn default() -> Self {
         let version = fb::MetadataVersion::V5;
-        Self { rows: 0, nodes: vec![], buffers: vec![], variadic: vec![], body: vec![], body_length: None, dictionary: None, version, zstd: false }
+        Self {
+            rows: 0,
+            nodes: vec![],
+            buffers: vec![],
+            variadic: vec![],
+            body: vec![],
+            body_length: None,
+            dictionary: None,
+            version,
+            zstd: false,
+            metadata: vec![],
+        }
     }
 }
 
@@ -181,8 +193,14 @@ fn message(claims: &Claims) -> Vec<u8> {
             (fb::MessageHeader::DictionaryBatch, fb::DictionaryBatch::create(&mut builder, &args).as_union_value())
         }
     };
+    let pair = |builder: &mut FlatBufferBuilder<'static>, (key, value): &(&str, &str)| {
+        let (key, value) = (builder.create_string(key), builder.create_string(value));
+        fb::KeyValue::create(builder, &fb::KeyValueArgs { key: Some(key), value: Some(value) })
+    };
+    let metadata: Vec<_> = claims.metadata.iter().map(|text| pair(&mut builder, text)).collect();
+    let custom_metadata = (!metadata.is_empty()).then(|| builder.create_vector(&metadata));
     let body_length = claims.body_length.unwrap_or_else(|| i64::try_from(claims.body.len()).unwrap());
-    let args = fb::MessageArgs { version: claims.version, header_type, header: Some(header), bodyLength: body_length, custom_metadata: None };
+    let args = fb::MessageArgs { version: claims.version, header_type, header: Some(header), bodyLength: body_length, custom_metadata };
     let message = fb::Message::create(&mut builder, &args);
     builder.finish(message, None);
     [framed(builder.finished_data()), claims.body.clone()].concat()
@@ -333,6 +351,170 @@ fn offsets_views_codes_and_runs_are_checked() {
     }
 }
 
+#[test]
+fn slots_that_take_no_bytes_are_not_any_number() {
+    let many = 1 << 44;
+    let field = |name: &str, data_type, nullable| Arc::new(Field::new(name, data_type, nullable));
+    // As many as there are rows, and a few below each.
+    let nulls = |rows: i64| Claims { rows, nodes: vec![(rows, rows)], ..Default::default() };
+    assert_eq!(read_all(&stream(DataType::Null, &[nulls(1 << 30)]), 1 << 30).unwrap().1[0].num_rows(), 1 << 30);
+    let fixed = |rows: i64, items| Claims { rows, nodes: vec![(rows, 0), (items, items)], buffers: vec![(0, 0)], ..Default::default() };
+    let of_fixed = |size| DataType::FixedSizeList(field("item", DataType::Null, true), size);
+    assert_eq!(read(&stream(of_fixed(1000), &[fixed(3, 3000)])).unwrap()[0].num_rows(), 3);
+    refused(of_fixed(i32::MAX), &[fixed(8192, 8192 * i64::from(i32::MAX))]);
+    refused(of_fixed(1), &[fixed(1, many)]);
+    // One list, whose values may be more than it has.
+    let list = |nodes: Vec<(i64, i64)>, buffers: Vec<(i64, i64)>, rest: &[i32]| {
+        let body = of_ints(&[&[0, 5], rest].concat());
+        let nodes = [vec![(1, 0)], nodes].concat();
+        Claims { rows: 1, nodes, buffers: [vec![(0, 0), (0, 8)], buffers].concat(), body, ..Default::default() }
+    };
+    let of = |data_type| DataType::List(field("item", data_type, true));
+    let structure = of(DataType::Struct(vec![field("n", DataType::Null, false)].into()));
+    refused(structure, &[list(vec![(many, 0), (many, many)], vec![(0, 0)], &[])]);
+    let empty = of(DataType::Struct(Fields::empty()));
+    assert_eq!(read(&stream(empty.clone(), &[list(vec![(7, 0)], vec![(0, 0)], &[])])).unwrap()[0].num_rows(), 1);
+    refused(empty, &[list(vec![(many, 0)], vec![(0, 0)], &[])]);
+    let runs = of(DataType::RunEndEncoded(field("run_ends", DataType::Int32, false), field("values", DataType::Null, true)));
+    assert_eq!(read(&stream(runs.clone(), &[list(vec![(5, 0), (1, 0), (1, 1)], vec![(0, 0), (8, 4)], &[9])])).unwrap()[0].num_rows(), 1);
+    refused(runs, &[list(vec![(many, 0), (1, 0), (1, 1)], vec![(0, 0), (8, 4)], &[9])]);
+    refused(of(DataType::FixedSizeBinary(0)), &[list(vec![(many, 0)], vec![(0, 0), (0, 0)], &[])]);
+}
+
+#[test]
+fn items_that_are_never_null_may_be_where_no_list_has_them() {
+    let item = || Arc::new(Field::new("item", DataType::Int32, false));
+    // Items null, 7, 8, null. The first list is null, and has one of them.
+    let items = |validity: u8, rest: &[i32]| {
+        [vec![validity, 0, 0, 0, 0, 0, 0, 0], of_ints(rest), vec![0b0110, 0, 0, 0, 0, 0, 0, 0], of_ints(&[0, 7, 8, 0])].concat()
+    };
+    let list = |offsets: [i32; 3]| Claims {
+        rows: 2,
+        nodes: vec![(2, 1), (4, 2)],
+        buffers: vec![(0, 1), (8, 12), (24, 1), (32, 16)],
+        body: items(0b10, &[offsets[0], offsets[1], offsets[2], 0]),
+        ..Default::default()
+    };
+    let values = |data_type, claims| {
+        let batches = read_all(&stream(data_type, &[claims]), 9)?.1;
+        let column = batches[0].column(0);
+        let items = column.as_list_opt::<i32>().map_or_else(|| column.as_list_view::<i32>().value(1), |lists| lists.value(1));
+        assert!(column.is_null(0));
+        Ok::<_, Error>(items.as_primitive::<Int32Type>().values().to_vec())
+    };
+    assert_eq!(values(DataType::List(item()), list([0, 1, 3])).unwrap(), [7, 8]);
+    let view = |offset, size| Claims {
+        buffers: vec![(0, 1), (8, 8), (16, 8), (24, 1), (32, 16)],
+        body: items(0b10, &[0, offset, 1, size]),
+        ..list([0, 1, 3])
+    };
+    assert_eq!(values(DataType::ListView(item()), view(1, 2)).unwrap(), [7, 8]);
+    for (data_type, claims) in
+        [(DataType::List(item()), list([0, 1, 4])), (DataType::List(item()), list([0, 0, 2])), (DataType::ListView(item()), view(2, 2))]
+    {
+        let error = values(data_type, claims).unwrap_err();
+        assert!(error.to_string().contains("never null"), "{error}");
+    }
+}
+
+#[test]
+fn dictionaries_that_are_too_much_together_are_refused() {
+    // Each has a list of 2^28 nulls, which take no bytes.
+    let items = 1 << 28;
+    let of_lists = DataType::List(Arc::new(Field::new("item", DataType::Null, true)));
+    let data_type = DataType::Dictionary(Box::new(DataType::Int32), Box::new(of_lists));
+    let values = |is_delta| Claims {
+        rows: 1,
+        nodes: vec![(1, 0), (items, items)],
+        buffers: vec![(0, 0), (0, 8)],
+        body: of_ints(&[0, i32::try_from(items).unwrap()]),
+        dictionary: Some((0, is_delta)),
+        ..Default::default()
+    };
+    let messages = |deltas: usize| [vec![values(false)], vec![values(true); deltas], vec![Claims { body: of_ints(&[0; 4]), ..ints() }]].concat();
+    let read_lengths = |file: &Bytes| read_all(file, 100).map(|(_, batches)| batches[0].column(0).as_any_dictionary().values().len());
+    assert_eq!(read_lengths(&stream(data_type.clone(), &messages(6))).unwrap(), 7);
+    let error = read_lengths(&stream(data_type, &messages(8))).unwrap_err();
+    assert_eq!((error.kind(), error.section()), (ErrorKind::UnsupportedVersion, Some(Section::Dictionary)), "{error}");
+    assert!(error.to_string().contains("dictionary 0"), "{error}");
+}
+
+#[test]
+fn compression_is_where_arrow_0_17_says_it() {
+    let raw = of_ints(&[1, 2, 3, 4]);
+    let mut lz4 = lz4::EncoderBuilder::new().build(Vec::new()).unwrap();
+    std::io::Write::write_all(&mut lz4, &raw).unwrap();
+    let frames = [lz4.finish().0, zstd::bulk::compress(&raw, 1).unwrap()];
+    let [lz4, zstd] = frames.map(|frame| [&16_i64.to_le_bytes(), frame.as_slice()].concat());
+    let claims = |body: &[u8], name: &'static str, version| Claims {
+        buffers: vec![(0, 0), (0, i64::try_from(body.len()).unwrap())],
+        body: body.to_vec(),
+        metadata: vec![("a", "b"), ("ARROW:experimental_compression", name)],
+        version,
+        ..ints()
+    };
+    let (v4, v5) = (fb::MetadataVersion::V4, fb::MetadataVersion::V5);
+    let values = |claims| read(&stream(DataType::Int32, &[claims])).unwrap()[0].column(0).as_primitive::<Int32Type>().values().to_vec();
+    for (body, name) in [(&lz4, "LZ4_FRAME"), (&lz4, "lz4"), (&zstd, "ZSTD"), (&zstd, "zstd"), (&raw, "UNCOMPRESSED")] {
+        assert_eq!(values(claims(body, name, v4)), [1, 2, 3, 4], "{name}");
+    }
+    // Newer messages say it in another place.
+    assert_eq!(values(claims(&raw, "ZSTD", v5)), [1, 2, 3, 4]);
+    let error = refused(DataType::Int32, &[claims(&raw, "BROTLI", v4)]);
+    assert_eq!(error.kind(), ErrorKind::UnsupportedVersion);
+}
+
+#[test]
+fn messages_have_metadata_of_their_own() {
+    let metadata = vec![("mine", "1"), ("ALKAID:theirs", "2"), ("mine too", "")];
+    let meta = Store::new(&stream(DataType::Int32, &[ints(), Claims { metadata, ..ints() }])).open(1 << 20).unwrap();
+    let read = |batch| meta.batch_metadata(batch).unwrap().unwrap();
+    let expected = [("mine", "1"), ("ARROW:theirs", "2"), ("mine too", "")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+    assert_eq!([read(0), read(1)], [[].into(), expected.into()]);
+}
+
+#[test]
+fn a_footer_names_each_message_once() {
+    let batch = RecordBatch::try_from_iter([("a", Arc::new(Int64Array::from_iter_values(0..8)) as ArrayRef)]).unwrap();
+    let options = WriterOptions { batch_rows: 4, statistics: false, ..Default::default() };
+    let file = write(&batch.schema(), std::slice::from_ref(&batch), options).unwrap();
+    let spans = Store::new(&file).open(1 << 20).unwrap().spans().to_vec();
+    // Where the footer names them: one behind the other.
+    const BLOCK: usize = 24;
+    let offsets = [&spans[0].offset.to_le_bytes(), [0; BLOCK - 8].as_slice(), &spans[1].offset.to_le_bytes()].concat();
+    let names = |window: &[u8]| window[..8] == offsets[..8] && window[BLOCK..] == offsets[BLOCK..];
+    let first = file.windows(offsets.len()).rposition(names).unwrap();
+    let second = first + BLOCK;
+    let patched = |at: usize, from: &[u8]| {
+        let mut patched = file.to_vec();
+        patched[at..at + from.len()].copy_from_slice(from);
+        Bytes::from(patched)
+    };
+    assert_eq!(read(&patched(first, &file[first..first + BLOCK])).unwrap().len(), 2);
+    // The same twice, and one that begins within the other.
+    for broken in [patched(second, &file[first..first + BLOCK]), patched(second, &(spans[1].offset - 8).to_le_bytes())] {
+        let error = read(&broken).unwrap_err();
+        assert_eq!((error.kind(), error.section()), (ErrorKind::InvalidFile, Some(Section::Footer)), "{error}");
+        assert!(error.to_string().contains("overlap"), "{error}");
+    }
+    // Batches may be named in any order.
+    let turned = {
+        let mut turned = patched(first, &file[second..second + BLOCK]).to_vec();
+        turned[second..second + BLOCK].copy_from_slice(&file[first..first + BLOCK]);
+        Bytes::from(turned)
+    };
+    let values: Vec<i64> = read(&turned).unwrap().iter().flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec()).collect();
+    assert_eq!(values, [4, 5, 6, 7, 0, 1, 2, 3]);
+}
+
+#[test]
+fn nulls_of_more_slots_than_rows_are_not_counted() {
+    let summary = |claims: Claims| Store::new(&stream(DataType::Int32, &[claims])).open(1 << 20).unwrap().column_summary(0);
+    assert_eq!(summary(ints()).unwrap().null_count, Some(0));
+    let error = summary(Claims { nodes: vec![(1_000_000, 999_999)], ..ints() }).unwrap_err();
+    assert_eq!((error.kind(), error.column()), (ErrorKind::InvalidFile, Some("a")), "{error}");
+}
+
 fn dictionary_type() -> DataType {
     DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Int32))
 }
@@ -350,6 +532,7 @@ fn dictionaries_are_where_they_should_be() {
     assert!(read_codes(&[codes(&[0; 4])]).is_err());
     assert!(read_codes(&[values(0, true), codes(&[0; 4])]).is_err());
     assert!(read_codes(&[values(7, false), codes(&[0; 4])]).is_err());
+    assert!(read_codes(&[codes(&[0; 4]), values(0, false)]).is_err());
     // Nulls need no dictionary, and may come before it.
     let nulls = Claims { nodes: vec![(4, 4)], buffers: vec![(0, 1), (8, 16)], body: vec![0; 24], ..ints() };
     assert_eq!(read_codes(std::slice::from_ref(&nulls)).unwrap()[0].column(0).null_count(), 4);

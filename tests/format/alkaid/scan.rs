@@ -135,6 +135,15 @@ fn small_batches_are_fetched_together() {
         assert!((900_000..1_100_000).contains(&bytes), "{bytes}");
         let (requests, bytes) = read(&mut store, &(0..30).collect::<Vec<_>>());
         assert!(requests <= 100 && bytes < file.len(), "{requests} requests, {bytes} bytes");
+        // Also where there is something to select by that is not worth it: then nothing is asked.
+        let mut rounds = |asked: ScanRequest| {
+            let before = store.rounds;
+            assert_eq!(store.scan(&meta, asked, |_| unreachable!()).unwrap().len(), 100);
+            store.rounds - before
+        };
+        let all = rounds(request(&meta, &[0, 29], 10_000));
+        assert!(all < 20, "{all}");
+        assert_eq!(rounds(ScanRequest { select_columns: vec![0], select_bytes: u64::MAX, ..request(&meta, &[0, 29], 10_000) }), all);
     }
 }
 

@@ -1,9 +1,11 @@
 //! Lists, list views and maps.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::cast::AsArray;
-use arrow::array::{Array, ArrayRef, GenericListArray, GenericListViewArray, MapArray, OffsetSizeTrait};
+use arrow::array::{Array, ArrayRef, GenericListArray, GenericListViewArray, MapArray, OffsetSizeTrait, make_array};
+use arrow::buffer::NullBuffer;
 use arrow::datatypes::FieldRef;
 
 use super::reader::Reader;
@@ -17,7 +19,26 @@ pub(super) fn list<O: OffsetSizeTrait>(reader: &mut Reader<'_>, node: Node, item
     let offsets = reader.offsets::<O>(node.length)?;
     let values = reader.array(child)?;
     let offsets = checked_offsets(offsets, values.len())?;
+    let values = without_unused_nulls(values, item, || {
+        let ranges = offsets.windows(2).filter_map(|pair| Some(pair.first()?.as_usize()..pair.last()?.as_usize()));
+        used(ranges, nulls.as_ref())
+    })?;
     Ok(Arc::new(GenericListArray::<O>::try_new(Arc::clone(item), offsets, values, nulls)?))
+}
+
+/// The items of the lists that are not null.
+fn used(lists: impl Iterator<Item = Range<usize>>, nulls: Option<&NullBuffer>) -> Vec<Range<usize>> {
+    lists.enumerate().filter(|(list, _)| nulls.is_none_or(|nulls| nulls.is_valid(*list))).map(|(_, items)| items).collect()
+}
+
+/// Items of lists that have none that is null, though slots that no list uses may be.
+fn without_unused_nulls(items: ArrayRef, item: &FieldRef, used: impl FnOnce() -> Vec<Range<usize>>) -> Result<ArrayRef> {
+    let Some(nulls) = items.nulls().filter(|nulls| !item.is_nullable() && nulls.null_count() > 0) else { return Ok(items) };
+    let are_valid = |items: Range<usize>| nulls.slice(items.start, items.len()).null_count() == 0;
+    if !used().into_iter().all(are_valid) {
+        return Err(Error::invalid_file(format!("lists of items that are never null have null ones ({})", item.name())));
+    }
+    Ok(make_array(items.to_data().into_builder().nulls(None).build()?))
 }
 
 pub(super) fn map(reader: &mut Reader<'_>, node: Node, entries: &FieldRef, sorted: bool, child: &Shape) -> Result<ArrayRef> {
@@ -42,5 +63,9 @@ pub(super) fn list_view<O: OffsetSizeTrait>(reader: &mut Reader<'_>, node: Node,
     if let Some(slot) = offsets.iter().zip(sizes.iter()).position(|pair| !is_within(pair)) {
         return Err(Error::invalid_file(format!("list {slot} is not within its {} values", values.len())));
     }
+    let values = without_unused_nulls(values, item, || {
+        let ranges = offsets.iter().zip(sizes.iter()).map(|(offset, size)| offset.as_usize()..offset.as_usize() + size.as_usize());
+        used(ranges, nulls.as_ref())
+    })?;
     Ok(Arc::new(GenericListViewArray::<O>::try_new(Arc::clone(item), offsets, sizes, values, nulls)?))
 }

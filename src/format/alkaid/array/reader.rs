@@ -9,10 +9,11 @@ use arrow::datatypes::{ArrowNativeType, DataType, FieldRef, Fields};
 use bytes::Bytes;
 
 use super::{binary, encoded, list, union};
-use crate::format::alkaid::batch::Node;
+use crate::format::alkaid::batch::{Node, ROWS_MAX};
 use crate::format::alkaid::compress::Codec;
 use crate::format::alkaid::schema::Shape;
 use crate::format::alkaid::swap;
+use crate::format::array::ROW_SLOTS_MAX;
 use crate::format::error::{Error, Result};
 
 /// The part of a record batch that is one column's, as it was fetched.
@@ -42,18 +43,18 @@ pub(crate) trait Dictionaries {
 /// The array of a column.
 pub(crate) fn decode(loaded: &Loaded, encoding: Encoding, shape: &Shape, dictionaries: &dyn Dictionaries) -> Result<ArrayRef> {
     let Loaded { rows, nodes, buffers, variadic } = loaded;
-    let mut reader = Reader { nodes: nodes.iter(), buffers: buffers.iter(), variadic: variadic.iter(), encoding, dictionaries };
-    let array = reader.array(shape)?;
-    if array.len() != *rows {
-        return Err(Error::invalid_file(format!("a column of a batch of {rows} rows has {}", array.len())));
+    if let Some(column) = nodes.first() {
+        column.check_rows(*rows)?;
     }
-    Ok(array)
+    let mut reader = Reader { nodes: nodes.iter(), buffers: buffers.iter(), variadic: variadic.iter(), rows: *rows, encoding, dictionaries };
+    reader.array(shape)
 }
 
 pub(super) struct Reader<'a> {
     nodes: Iter<'a, Node>,
     buffers: Iter<'a, Bytes>,
     variadic: Iter<'a, usize>,
+    rows: usize,
     encoding: Encoding,
     pub(super) dictionaries: &'a dyn Dictionaries,
 }
@@ -65,6 +66,7 @@ impl Reader<'_> {
             ListView, Map, Null, RunEndEncoded, Struct, Union, Utf8, Utf8View,
         };
         let node = *self.nodes.next().ok_or_else(|| Error::invalid_file("a batch has too few fields"))?;
+        self.check_slots(node, &shape.data_type)?;
         match &shape.data_type {
             Null => Ok(Arc::new(NullArray::new(node.length))),
             Boolean => self.booleans(node),
@@ -83,6 +85,20 @@ impl Reader<'_> {
             RunEndEncoded(..) => encoded::runs(self, node, shape),
             fixed => self.fixed(node, fixed),
         }
+    }
+
+    /// Refuses slots that no byte stands for where there are more of them than rows: below a list they can be any number, and whoever asks which of them are null takes memory for all.
+    fn check_slots(&self, node: Node, data_type: &DataType) -> Result<()> {
+        let takes_bytes = match data_type {
+            DataType::Null | DataType::RunEndEncoded(..) | DataType::FixedSizeBinary(0) | DataType::FixedSizeList(_, 0) => false,
+            DataType::Struct(fields) => !fields.is_empty(),
+            _ => true,
+        };
+        let most = ROW_SLOTS_MAX.max(self.rows.min(ROWS_MAX));
+        if takes_bytes || node.length <= most {
+            return Ok(());
+        }
+        Err(Error::invalid_file(format!("a field of {} slots that take no bytes; {most} are the most", node.length)))
     }
 
     /// Values of a width of their own.
@@ -247,7 +263,8 @@ mod tests {
     fn offsets(buffer: &'static [u8], length: usize) -> Result<Vec<i32>> {
         let buffers = [Bytes::from_static(buffer)];
         let encoding = Encoding { codec: None, big_endian: false, old_bitmaps: false };
-        let mut reader = Reader { nodes: [].iter(), buffers: buffers.iter(), variadic: [].iter(), encoding, dictionaries: &NoDictionaries };
+        let mut reader =
+            Reader { nodes: [].iter(), buffers: buffers.iter(), variadic: [].iter(), rows: length, encoding, dictionaries: &NoDictionaries };
         reader.offsets::<i32>(length).map(|offsets| offsets.to_vec())
     }
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, UnionArray, make_array, new_null_array};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
-use arrow::compute::concat;
 use arrow::datatypes::{DataType, UnionFields, UnionMode};
 
 use super::reader::{Reader, first};
 use crate::format::alkaid::batch::Node;
 use crate::format::alkaid::schema::Shape;
+use crate::format::array::joined;
 use crate::format::error::{Error, Result};
 
 pub(super) fn union(reader: &mut Reader<'_>, node: Node, fields: &UnionFields, mode: UnionMode, shape: &Shape) -> Result<ArrayRef> {
@@ -53,8 +53,9 @@ fn lowered(
         *child = masked(child, nulls)?;
         return Ok((ids, None, children));
     };
-    let null = i32::try_from(child.len()).map_err(|_| Error::unsupported("a dense union has too many values"))?;
-    *child = concat(&[child.as_ref(), new_null_array(child.data_type(), 1).as_ref()])?;
+    let too_many = || Error::unsupported("a dense union has too many values");
+    let null = i32::try_from(child.len()).map_err(|_| too_many())?;
+    *child = joined(&[Arc::clone(child), new_null_array(child.data_type(), 1)])?.ok_or_else(too_many)?;
     let offsets = offsets.iter().zip(nulls.iter()).map(|(own, valid)| if valid { *own } else { null }).collect();
     Ok((ids, Some(offsets), children))
 }

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::{Array, ArrayRef};
-use arrow::compute::concat;
+use arrow::array::ArrayRef;
 
 use super::meta::{FileMeta, Form};
 use crate::format::alkaid::array::{Dictionaries, Encoding, Loaded, decode};
 use crate::format::alkaid::batch::{BatchMeta, Kind};
 use crate::format::alkaid::schema::Shape;
+use crate::format::array::joined;
 use crate::format::error::{Error, Result};
 use crate::format::scan::Section;
 
@@ -51,10 +51,10 @@ impl Epochs {
         Ok(Self { by_id })
     }
 
-    /// The epoch of a dictionary for a batch at `place`; all of a file are there from the beginning. Where the first comes later, the batch has only nulls.
+    /// The epoch of a dictionary for a batch at `place`; all of a file are there from the beginning. `None` where the first comes later: the batch has only nulls.
     fn at(&self, id: i64, place: u64) -> Option<(usize, &Epoch)> {
         let epochs = self.by_id.get(&id)?;
-        let index = epochs.partition_point(|epoch| epoch.start < place).saturating_sub(1);
+        let index = epochs.partition_point(|epoch| epoch.start < place).checked_sub(1)?;
         Some((index, epochs.get(index)?))
     }
 
@@ -131,10 +131,7 @@ impl Dictionary {
         let part =
             |(loaded, encoding, start): &(Loaded, Encoding, u64)| decode(loaded, *encoding, shape, &self.inner).map_err(|error| error.at(*start));
         let parts = self.parts.iter().map(part).collect::<Result<Vec<_>>>()?;
-        match parts.as_slice() {
-            [one] => Ok(Arc::clone(one)),
-            many => Ok(concat(&many.iter().map(|part| part as &dyn Array).collect::<Vec<_>>())?),
-        }
+        joined(&parts)?.ok_or_else(|| Error::unsupported(format!("dictionary {} has more values together than can be numbered", self.id)))
     }
 }
 

@@ -157,9 +157,7 @@ impl AlkaidScan {
         }
         let plan = self.plan(batch, |_| true)?;
         self.forget_dictionaries(&plan);
-        let is_later = |column: &&ColumnPlan| !self.request.selects_by(column.position);
-        let other_bytes = plan.columns.iter().filter(is_later).map(ColumnPlan::bytes).sum();
-        if !self.request.is_selective(other_bytes) || !self.patience.asks() {
+        if !self.is_selective(&plan) || !self.patience.asks() {
             return self.fetch_ahead(plan);
         }
         let plan = self.plan(batch, |position| self.request.selects_by(position))?;
@@ -171,14 +169,23 @@ impl AlkaidScan {
         Ok(Step::Fetch(fetches))
     }
 
+    /// Whether it is worth to select rows of a batch before its other columns are fetched.
+    fn is_selective(&self, plan: &BatchPlan) -> bool {
+        let is_later = |column: &&ColumnPlan| !self.request.selects_by(column.position);
+        self.request.is_selective(plan.columns.iter().filter(is_later).map(ColumnPlan::bytes).sum())
+    }
+
     /// Fetches a batch, and with it those behind it, where they are small: what a request costs is then not paid for each.
     fn fetch_ahead(&mut self, mut plan: BatchPlan) -> Result<Step> {
         let mut bytes = plan.bytes();
         for batch in self.batches.iter().take(AHEAD_BATCHES) {
-            if bytes >= AHEAD_BYTES || !self.request.select_columns.is_empty() {
+            if bytes >= AHEAD_BYTES {
                 break;
             }
             let next = self.plan(*batch, |_| true)?;
+            if self.is_selective(&next) {
+                break;
+            }
             bytes += next.bytes();
             plan.and(&next);
             self.ahead.push_back(next);

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use arrow::array::cast::AsArray;
 use arrow::array::{Array, ArrayRef, UInt64Array, make_array};
-use arrow::compute::{CastOptions, cast_with_options, concat, take};
+use arrow::compute::{CastOptions, cast_with_options, take};
 use arrow::datatypes::{DataType, Schema};
 use arrow::row::{RowConverter, SortField};
 
 use super::encode::{Encoder, Parts, codes_of};
 use crate::format::alkaid::read::Form;
 use crate::format::alkaid::schema::dictionary_values;
+use crate::format::array::joined;
 use crate::format::error::{Error, Result};
 
 /// Values to be written before the batch that uses them.
@@ -134,7 +135,9 @@ impl Dictionary {
         if added.is_empty() {
             return Ok((places, None));
         }
-        self.written = Some(concat(&[written.as_ref(), added.as_ref()])?);
+        let joined = joined(&[Arc::clone(written), Arc::clone(&added)])?;
+        let too_many = "the dictionaries of the batches have more values together than can be numbered; write a stream, or the column as its values";
+        self.written = Some(joined.ok_or_else(|| Error::invalid_argument(too_many))?);
         Ok((places, Some(added)))
     }
 }

@@ -1,8 +1,9 @@
 //! The writer: batches in, bytes out.
 
+use std::sync::Arc;
+
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::buffer::Buffer;
-use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 
@@ -15,6 +16,7 @@ use crate::format::alkaid::frame::CONTINUATION;
 use crate::format::alkaid::read::Form;
 use crate::format::alkaid::schema::SchemaWriter;
 use crate::format::alkaid::zones::{Zone, ordering_entry, rows_entry, zone_of, zones_entry};
+use crate::format::array;
 use crate::format::error::{Error, Result};
 use crate::format::file::{FileWriter, Written};
 use crate::format::parallel::in_parallel;
@@ -252,13 +254,12 @@ impl FileWriter for Writer {
 
 /// One batch of several; `None` if Arrow cannot make one.
 fn joined(schema: &SchemaRef, batches: &[RecordBatch]) -> Option<RecordBatch> {
-    if let [batch] = batches {
-        return Some(batch.clone());
-    }
-    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-    if schema.fields().is_empty() {
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        return RecordBatch::try_new_with_options(SchemaRef::clone(schema), Vec::<ArrayRef>::new(), &options).ok();
-    }
-    concat_batches(schema, batches).ok().filter(|batch| batch.num_rows() == rows)
+    let column = |index: usize| {
+        let parts: Vec<ArrayRef> = batches.iter().map(|batch| Arc::clone(batch.column(index))).collect();
+        array::joined(&parts).ok().flatten()
+    };
+    let columns = (0..schema.fields().len()).map(column).collect::<Option<Vec<_>>>()?;
+    let rows = batches.iter().map(RecordBatch::num_rows).sum();
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(SchemaRef::clone(schema), columns, &options).ok()
 }
