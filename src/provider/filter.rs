@@ -302,7 +302,14 @@ impl MorselFilter {
             let (before, start) = (selection.count, Instant::now());
             let keep = match self.keep_by_value(&question, &selection, morsel, &left)? {
                 Some(keep) => selection.in_batch(keep),
-                None => self.keep_by_row(&question, &mut selection, morsel)?,
+                None => match self.keep_by_row(&question, &mut selection, morsel) {
+                    // It was made above filters and joins that are not asked here, and is asked there again, about rows that have passed those.
+                    Err(Fault::Engine(_)) if question.conjunct.is_optional => {
+                        self.give_up(index);
+                        continue;
+                    }
+                    keep => keep?,
+                },
             };
             selection.narrow(&keep, |position| filter.is_needed_by(&left, position))?;
             filter.learnt[index].add(start.elapsed(), before - selection.count);
@@ -336,6 +343,13 @@ impl MorselFilter {
         let current = self.current[index].insert(known.unwrap_or_else(|| Current::new(conjunct, generation)));
         let expr = current.expr.clone().filter(|_| current.pays())?;
         Some(Question { index, generation, conjunct, expr, kernel: current.kernel.clone() })
+    }
+
+    /// Does without an optional conjunct, as it is now.
+    fn give_up(&mut self, index: usize) {
+        if let Some(current) = &mut self.current[index] {
+            current.expr = None;
+        }
     }
 
     /// Whether bounds say of one conjunct that no row passes: before another is asked, for which values are read.

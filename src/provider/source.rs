@@ -28,6 +28,7 @@ use datafusion_datasource::morsel::Morselizer;
 use object_store::ObjectStore;
 
 use super::cache::{Held, cached};
+use super::fallible::can_fail;
 use super::file::ScanContext;
 use super::kind::{Kind, Reading, Requests};
 use super::lift::lifted;
@@ -249,7 +250,14 @@ impl FileSource for FormatSource {
     ) -> Result<FilterPushdownPropagation<Arc<dyn FileSource>>> {
         let result = FilterPushdownPropagation::with_parent_pushdown_result(vec![PushedDown::No; filters.len()]);
         let schema = self.table.schema_without_virtual_columns();
-        let takes: Vec<bool> = filters.iter().map(|filter| pushdown::is_about_stored_values(filter, schema)).collect();
+        // One that is not taken stays above, and what can fail behind it must not see rows that it removes.
+        let mut is_guarded = false;
+        let takes = filters.iter().map(|filter| {
+            let takes = pushdown::is_about_stored_values(filter, schema) && !(is_guarded && can_fail(filter, schema));
+            is_guarded |= !takes;
+            takes
+        });
+        let takes: Vec<bool> = takes.collect();
         let kept: Vec<_> = filters.into_iter().zip(&takes).filter(|(_, takes)| **takes).map(|(filter, _)| filter).collect();
         if kept.is_empty() {
             return Ok(result);

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayData, ArrayRef, cast::AsArray, make_array};
-use arrow::compute::take;
-use arrow::datatypes::{DataType, Field, FieldRef, UnionFields};
+use arrow::array::{AnyDictionaryArray, Array, ArrayData, ArrayRef, MutableArrayData, cast::AsArray, make_array};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, FieldRef, UInt64Type, UnionFields};
 
 /// The same values, with each dictionary at any level spelled out.
 pub(crate) fn spelled(array: &ArrayRef) -> ArrayRef {
     if let Some(dictionary) = array.as_any_dictionary_opt() {
-        return spelled(&take(dictionary.values(), dictionary.keys(), None).unwrap());
+        return spelled(&picked(dictionary.values(), dictionary));
     }
     let data = array.to_data();
     if data.child_data().is_empty() {
@@ -18,6 +18,19 @@ pub(crate) fn spelled(array: &ArrayRef) -> ArrayRef {
     let children: Vec<ArrayData> = data.child_data().iter().map(|child| spelled(&make_array(child.clone())).to_data()).collect();
     let data_type = with_children(array.data_type(), &children);
     make_array(data.into_builder().data_type(data_type).child_data(children).build().unwrap())
+}
+
+/// The value of each key, one by one: kernels lose count of values without bytes.
+fn picked(values: &ArrayRef, dictionary: &dyn AnyDictionaryArray) -> ArrayRef {
+    let data = values.to_data();
+    let mut picked = MutableArrayData::new(vec![&data], true, dictionary.len());
+    for key in cast(dictionary.keys(), &DataType::UInt64).unwrap().as_primitive::<UInt64Type>() {
+        match key.map(|key| usize::try_from(key).unwrap()) {
+            Some(key) => picked.try_extend(0, key, key + 1).unwrap(),
+            None => picked.try_extend_nulls(1).unwrap(),
+        }
+    }
+    make_array(picked.freeze())
 }
 
 fn with_children(data_type: &DataType, children: &[ArrayData]) -> DataType {

@@ -115,6 +115,9 @@ fn join_data(arrays: &[&dyn Array]) -> Result<ArrayRef> {
     }
 }
 
+/// The most items that are gathered at once. Those of a list that is named again and again take no memory before.
+const PICKED_MAX: usize = 1 << 31;
+
 /// Which rows of an array, in which order.
 enum Rows {
     All,
@@ -256,6 +259,7 @@ fn shred_fixed_size_list(array: &ArrayRef, rows: &Rows, out: &mut Vec<Piece>) ->
     let size = list.value_length().as_usize() as u64;
     let children = match rows {
         Rows::All => Rows::All,
+        Rows::Picked(rows) if rows.len().saturating_mul(list.value_length().as_usize()) > PICKED_MAX => return Err(too_long()),
         Rows::Picked(rows) => Rows::Picked(rows.iter().flat_map(|row| (0..size).map(move |i| row.map(|row| row * size + i))).collect()),
     };
     shred_rows(list.values(), &children, out)
@@ -282,7 +286,11 @@ fn shred_spans(array: &ArrayRef, values: &ArrayRef, span: impl Fn(usize) -> std:
     let mut picked: Vec<u64> = Vec::new();
     for row in rows.indices(array) {
         if let Some(row) = row.filter(|row| array.is_valid(*row)) {
-            picked.extend(span(row).map(|index| index as u64));
+            let items = span(row);
+            if picked.len().saturating_add(items.len()) > PICKED_MAX {
+                return Err(too_long());
+            }
+            picked.extend(items.map(|index| index as u64));
         }
         offsets.push(i64::try_from(picked.len()).map_err(|_| too_long())?);
     }
@@ -291,7 +299,7 @@ fn shred_spans(array: &ArrayRef, values: &ArrayRef, span: impl Fn(usize) -> std:
 }
 
 fn too_long() -> Error {
-    Error::invalid_argument("lists are too long")
+    Error::invalid_argument("the lists of a batch are too long; write fewer rows at once")
 }
 
 #[cfg(test)]
@@ -299,6 +307,19 @@ mod tests {
     use super::*;
     use arrow::array::{BinaryArray, DictionaryArray, Int32Array, StringArray};
     use arrow::datatypes::Int32Type;
+
+    #[test]
+    fn lists_that_are_named_too_often_are_refused() {
+        use arrow::array::{FixedSizeListArray, LargeListViewArray, NullArray};
+        use arrow::datatypes::Field;
+        let item = || Arc::new(Field::new("item", DataType::Null, true));
+        let nulls = || Arc::new(NullArray::new(1 << 28));
+        let list: ArrayRef = Arc::new(FixedSizeListArray::new(item(), 1 << 28, nulls(), None));
+        let array: ArrayRef = Arc::new(DictionaryArray::<Int32Type>::new(Int32Array::from(vec![0; 8192]), list));
+        assert!(shred(&array).unwrap_err().to_string().contains("too long"));
+        let views: ArrayRef = Arc::new(LargeListViewArray::new(item(), vec![0; 9].into(), vec![1 << 28; 9].into(), nulls(), None));
+        assert!(shred(&views).unwrap_err().to_string().contains("too long"));
+    }
 
     #[test]
     fn strings_are_repeated_and_joined_without_their_bytes() {

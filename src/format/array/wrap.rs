@@ -4,16 +4,16 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use arrow::array::types::RunEndIndexType;
-use arrow::array::{Array, ArrayRef, PrimitiveArray, RunArray, UInt64Array, make_array, make_comparator};
+use arrow::array::{Array, ArrayData, ArrayRef, MutableArrayData, PrimitiveArray, RunArray, UInt64Array, make_array, make_comparator};
 use arrow::compute::{CastOptions, SortOptions, cast, cast_with_options, take};
-use arrow::datatypes::{ArrowNativeType, DataType, Int16Type, Int32Type, Int64Type};
+use arrow::datatypes::{ArrowNativeType, DataType, FieldRef, Int16Type, Int32Type, Int64Type};
 use arrow::error::ArrowError;
 use arrow::row::{RowConverter, SortField};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::limits::check_spelled;
 use super::size::spelled_bytes;
-use super::zero_width::counted;
+use super::zero_width::has_zero_width;
 use crate::format::error::{Error, Result};
 
 /// A dictionary of the values, each once, for a batch of `rows`.
@@ -22,8 +22,9 @@ pub(super) fn dictionary(values: ArrayRef, out: &DataType, rows: usize) -> Resul
         return Err(Error::invalid_argument(format!("{out} is not a dictionary")));
     };
     if !is_packed_by_arrow(values.data_type()) {
-        // To find those that are equal, each is spelled out, and a page says a value once for any number of slots.
-        check_spelled(spelled_bytes(&values), rows)?;
+        // To find those that are equal, each is spelled out, and a page says a value once for any number of slots. A slot of nothing takes its part, too.
+        check_spelled(null_bytes(values.data_type()), 1)?;
+        check_spelled(spelled_bytes(&values).saturating_add(SLOT_BYTES.saturating_mul(nested_slots(&values.to_data()))), rows)?;
         return packed(&values, key, out);
     }
     match cast(&values, out) {
@@ -58,8 +59,43 @@ fn packed(values: &ArrayRef, key: &DataType, out: &DataType) -> Result<ArrayRef>
     Ok(make_array(data))
 }
 
+/// What it takes to spell a slot out, whatever is in it.
+const SLOT_BYTES: usize = 16;
+
+/// Slots of all arrays below an array, and its own.
+fn nested_slots(data: &ArrayData) -> usize {
+    data.child_data().iter().map(nested_slots).fold(data.len(), usize::saturating_add)
+}
+
+/// Bytes of a null of a type when it is spelled out, of which Arrow makes one for each struct and union, even where there is no row.
+fn null_bytes(data_type: &DataType) -> usize {
+    let each =
+        |fields: &mut dyn Iterator<Item = &FieldRef>| fields.map(|field| null_bytes(field.data_type())).fold(SLOT_BYTES, usize::saturating_add);
+    match data_type {
+        DataType::FixedSizeBinary(width) => usize::try_from(*width).unwrap_or(0),
+        DataType::FixedSizeList(item, size) => null_bytes(item.data_type()).saturating_mul(usize::try_from(*size).unwrap_or(0)),
+        DataType::Struct(fields) => each(&mut fields.iter()),
+        DataType::Union(fields, _) => each(&mut fields.iter().map(|(_, field)| field)),
+        DataType::Dictionary(_, values) => null_bytes(values),
+        DataType::List(item) | DataType::LargeList(item) | DataType::ListView(item) | DataType::LargeListView(item) | DataType::Map(item, _) => {
+            each(&mut std::iter::once(item))
+        }
+        DataType::RunEndEncoded(_, values) => each(&mut std::iter::once(values)),
+        _ => SLOT_BYTES,
+    }
+}
+
 fn taken(values: &ArrayRef, slots: &UInt64Array) -> Result<ArrayRef> {
-    counted(take(values, slots, None)?, slots.len())
+    if !has_zero_width(values.data_type()) {
+        return Ok(take(values, slots, None)?);
+    }
+    let data = values.to_data();
+    let mut picked = MutableArrayData::new(vec![&data], false, slots.len());
+    for slot in slots.values() {
+        let slot = usize::try_from(*slot).map_err(|_| Error::invalid_argument("a slot that is not there"))?;
+        picked.try_extend(0, slot, slot + 1)?;
+    }
+    Ok(make_array(picked.freeze()))
 }
 
 /// A code for each value that is not null, and where the value of each code first stands.
@@ -123,4 +159,53 @@ fn typed_runs<R: RunEndIndexType>(values: &ArrayRef, out: &DataType) -> Result<A
     let runs = RunArray::<R>::try_new(&PrimitiveArray::<R>::from_iter_values(ends), &values)?;
     let data = runs.to_data().into_builder().data_type(out.clone()).build()?;
     Ok(make_array(data))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{FixedSizeListArray, ListArray, NullArray, StructArray, new_empty_array};
+    use arrow::buffer::OffsetBuffer;
+    use arrow::datatypes::{Field, Fields};
+
+    use super::*;
+    use crate::format::ErrorKind;
+
+    fn field(data_type: DataType) -> FieldRef {
+        Arc::new(Field::new("x", data_type, true))
+    }
+
+    fn dictionary_of(values: ArrayRef, rows: usize) -> Result<ArrayRef> {
+        let out = DataType::Dictionary(Box::new(DataType::Int8), Box::new(values.data_type().clone()));
+        dictionary(values, &out, rows)
+    }
+
+    #[test]
+    fn a_null_that_takes_much_is_not_spelled_out() {
+        let wide = || field(DataType::FixedSizeBinary(i32::MAX));
+        let nested = |item| field(DataType::FixedSizeList(item, i32::MAX));
+        let of = |item: FieldRef| -> ArrayRef {
+            let items = new_empty_array(item.data_type());
+            Arc::new(ListArray::new(item, OffsetBuffer::new(vec![0, 0].into()), items, None))
+        };
+        let many = field(DataType::Struct((0..100).map(|_| wide()).collect::<Fields>()));
+        for item in [wide(), many, nested(nested(field(DataType::Int64)))] {
+            let error = dictionary_of(of(item), 1).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        }
+        assert_eq!(dictionary_of(of(field(DataType::FixedSizeBinary(1 << 10))), 1).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn slots_of_nothing_are_counted() {
+        let list = |size: i32| -> ArrayRef {
+            Arc::new(FixedSizeListArray::new(field(DataType::Null), size, Arc::new(NullArray::new(usize::try_from(size).unwrap())), None))
+        };
+        assert_eq!(dictionary_of(list(1000), 1).unwrap().len(), 1);
+        assert_eq!(dictionary_of(list(1 << 28), 1).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        // Of several rows, fewer may be less.
+        let structs = |rows: usize| -> ArrayRef { Arc::new(StructArray::new_empty_fields(rows, None)) };
+        assert!(dictionary_of(structs(1 << 24), 1 << 24).unwrap_err().is_splittable());
+    }
 }

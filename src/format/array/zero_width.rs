@@ -13,6 +13,22 @@ pub(super) fn zero_width(rows: usize, nulls: Option<NullBuffer>) -> Result<Array
     Ok(Arc::new(FixedSizeBinaryArray::try_new_with_len(0, Buffer::default(), nulls, rows)?))
 }
 
+/// Whether there are such values in a type.
+pub(super) fn has_zero_width(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::FixedSizeBinary(width) => *width == 0,
+        DataType::FixedSizeList(item, size) => *size == 0 || has_zero_width(item.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| has_zero_width(field.data_type())),
+        DataType::Union(fields, _) => fields.iter().any(|(_, field)| has_zero_width(field.data_type())),
+        DataType::List(item) | DataType::LargeList(item) | DataType::ListView(item) | DataType::LargeListView(item) | DataType::Map(item, _) => {
+            has_zero_width(item.data_type())
+        }
+        DataType::Dictionary(_, values) => has_zero_width(values),
+        DataType::RunEndEncoded(_, values) => has_zero_width(values.data_type()),
+        _ => false,
+    }
+}
+
 /// What a kernel picked, of which there should be so many: if there are not, no null was picked.
 pub(crate) fn counted(picked: ArrayRef, count: usize) -> Result<ArrayRef> {
     match picked.data_type() {

@@ -23,8 +23,29 @@ pub(super) struct Epochs {
 #[derive(Debug)]
 struct Epoch {
     start: u64,
-    /// The one that defines it and those that add to it, with where they are.
-    messages: Vec<(usize, u64)>,
+    /// The one that defines it and those that add to it, and where each is.
+    messages: Arc<[usize]>,
+    starts: Vec<u64>,
+}
+
+impl Epoch {
+    fn new(messages: &[(usize, u64)]) -> Self {
+        let (messages, starts): (Vec<usize>, Vec<u64>) = messages.iter().copied().unzip();
+        Self { start: starts.first().copied().unwrap_or(0), messages: messages.into(), starts }
+    }
+}
+
+/// Messages of a dictionary: the first ones of an epoch, which many batches share.
+#[derive(Debug, Default)]
+pub(super) struct First {
+    messages: Arc<[usize]>,
+    count: usize,
+}
+
+impl First {
+    pub(super) fn iter(&self) -> impl Iterator<Item = usize> {
+        self.messages.iter().copied().take(self.count)
+    }
 }
 
 /// A dictionary at some place, by what its values are made of: its own messages and those of the dictionaries that its values use.
@@ -33,22 +54,23 @@ pub(super) struct Key(Vec<(i64, usize, usize)>);
 
 impl Epochs {
     pub(super) fn new(messages: &[&BatchMeta], form: Form) -> Result<Self> {
-        let mut by_id: HashMap<i64, Vec<Epoch>> = HashMap::new();
+        let mut by_id: HashMap<i64, Vec<Vec<(usize, u64)>>> = HashMap::new();
         for (index, meta) in messages.iter().enumerate() {
             let Kind::Dictionary { id, is_delta } = meta.kind else { continue };
             let start = meta.body.start;
             let in_dictionary = |error: Error| error.in_section(Section::Dictionary).at(start);
             let epochs = by_id.entry(id).or_default();
             match (epochs.last_mut(), is_delta) {
-                (Some(epoch), true) => epoch.messages.push((index, start)),
+                (Some(epoch), true) => epoch.push((index, start)),
                 (None, true) => return Err(in_dictionary(Error::invalid_file(format!("values are added to dictionary {id}, which is not defined")))),
                 (Some(_), false) if form == Form::File => {
                     return Err(in_dictionary(Error::invalid_file(format!("dictionary {id} is defined twice, which only a stream may do"))));
                 }
-                (_, false) => epochs.push(Epoch { start, messages: vec![(index, start)] }),
+                (_, false) => epochs.push(vec![(index, start)]),
             }
         }
-        Ok(Self { by_id })
+        let epochs = |(id, epochs): (i64, Vec<Vec<(usize, u64)>>)| (id, epochs.iter().map(|messages| Epoch::new(messages)).collect());
+        Ok(Self { by_id: by_id.into_iter().map(epochs).collect() })
     }
 
     /// The epoch of a dictionary for a batch at `place`; all of a file are there from the beginning. `None` where the first comes later: the batch has only nulls.
@@ -60,10 +82,11 @@ impl Epochs {
 
     /// The messages of a dictionary for a batch at `place`. What is added later does no harm, but where its values are codes of another dictionary
     /// that may have been replaced by then.
-    fn messages(&self, id: i64, place: Option<u64>, is_nested: bool) -> (usize, Vec<usize>) {
-        let Some((index, epoch)) = self.at(id, place.unwrap_or(u64::MAX)) else { return (0, Vec::new()) };
-        let limit = place.filter(|place| is_nested && epoch.start < *place).unwrap_or(u64::MAX);
-        (index, epoch.messages.iter().filter(|(_, start)| *start < limit).map(|(message, _)| *message).collect())
+    fn messages(&self, id: i64, place: Option<u64>, is_nested: bool) -> (usize, First) {
+        let Some((index, epoch)) = self.at(id, place.unwrap_or(u64::MAX)) else { return (0, First::default()) };
+        let limit = place.filter(|_| is_nested).unwrap_or(u64::MAX);
+        let count = epoch.starts.partition_point(|start| *start < limit);
+        (index, First { messages: Arc::clone(&epoch.messages), count })
     }
 }
 
@@ -72,7 +95,7 @@ impl Epochs {
 pub(super) struct Wanted {
     pub(super) id: i64,
     pub(super) key: Key,
-    pub(super) messages: Vec<usize>,
+    pub(super) messages: First,
     /// The dictionaries that its values use.
     pub(super) inner: Vec<(i64, Key)>,
 }
@@ -96,7 +119,7 @@ pub(super) fn wanted(meta: &FileMeta, shape: &Shape, place: u64) -> Result<Vec<W
         let (epoch, messages) = epochs.messages(id, place, !inner_ids.is_empty());
         let inner: Vec<(i64, Key)> = inner_ids.iter().filter_map(|inner| Some((*inner, known.get(inner)?.clone()))).collect();
         let parts = inner.iter().flat_map(|(_, key)| key.0.iter().copied());
-        let key = Key([(id, epoch, messages.len())].into_iter().chain(parts).collect());
+        let key = Key([(id, epoch, messages.count)].into_iter().chain(parts).collect());
         known.insert(id, key.clone());
         found.push(Wanted { id, key, messages, inner });
     }

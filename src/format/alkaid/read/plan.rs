@@ -133,8 +133,8 @@ impl DictionaryPlan {
     fn new(meta: &FileMeta, wanted: Wanted) -> Result<Self> {
         let shape = meta.file_schema().dictionaries.get(&wanted.id);
         let positions = Positions::new(shape.into_iter());
-        let plan = |message: &usize| {
-            let message = meta.dictionary(*message)?;
+        let plan = |message: usize| {
+            let message = meta.dictionary(message)?;
             let parts =
                 message.parts(&positions, std::iter::once(0)).map_err(|error| error.in_section(Section::Dictionary).at(message.body.start))?;
             Ok(parts.into_iter().map(|parts| PartPlan::new(meta, message, parts)))

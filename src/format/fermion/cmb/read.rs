@@ -1,5 +1,6 @@
 //! Reading a CMB.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -111,7 +112,33 @@ impl Cmb {
         if is_missing && self.any_chunk(LEAF_VALIDITY, stripe)? == Chunk::Default {
             return Err(Error::invalid_file(format!("all rows of stripe {stripe} are valid, and none has a value")));
         }
+        if let Chunk::Pages(pages) = &chunk
+            && self.is_leaf
+            && stream == LEAF_DATA
+            && let Some(nulls @ 1..) = pages.stats.nulls()
+            && self.any_chunk(LEAF_VALIDITY, stripe)? == Chunk::Default
+        {
+            return Err(Error::invalid_file(format!("all rows of stripe {stripe} are valid, and {nulls} of them are counted as null")));
+        }
         Ok(chunk)
+    }
+
+    /// Where the bytes of `stream` in `stripe` are, if it has any.
+    pub fn place(&self, stream: usize, stripe: usize) -> Result<Option<Range<u64>>> {
+        let Some(desc) = self.streams.get(stream) else { return Ok(None) };
+        let (offset, length) = match desc.desc_type {
+            DescType::UseDefault | DescType::ForceNull => return Ok(None),
+            DescType::Simple => {
+                let simple: &SimpleChunkDesc = self.descriptor(desc, stripe)?;
+                (simple.offset.get(), simple.length.get())
+            }
+            DescType::Full => {
+                let full: &FullChunkDesc = self.descriptor(desc, stripe)?;
+                (full.offset.get(), full.length.get())
+            }
+        };
+        let is_stored = length != 0 && !(length == LENGTH_ALL_NULL && desc.stream.stream_type == StreamType::Validity);
+        Ok(is_stored.then(|| offset..offset.saturating_add(u64::from(length))))
     }
 
     fn any_chunk(&self, stream: usize, stripe: usize) -> Result<Chunk> {

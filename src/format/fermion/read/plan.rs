@@ -113,6 +113,7 @@ pub(super) struct ChunkPlan {
 impl StripePlan {
     /// Plans to read `rows` of the columns. Their metadata must be loaded.
     pub(super) fn new(meta: &FileMeta, columns: &[WantedColumn], stripe: usize, rows: &Ranges) -> Result<Self> {
+        check_apart(meta, columns, stripe)?;
         let plans = columns.iter().map(|column| plan_column(meta, column, stripe, rows)).collect::<Result<Vec<_>>>()?;
         let requests = requests(plans.iter().flat_map(ColumnPlan::ranges).collect());
         Ok(Self { columns: plans, requests })
@@ -152,6 +153,29 @@ impl StripePlan {
 
     pub(super) fn fetches(&self) -> Vec<Fetch> {
         self.requests.iter().map(|range| Fetch { range: range.clone(), section: Section::Data }).collect()
+    }
+}
+
+/// Refuses chunks that overlap, before anything is made of their pages: a few bytes that are those of many streams would take the memory of as many.
+fn check_apart(meta: &FileMeta, columns: &[WantedColumn], stripe: usize) -> Result<()> {
+    let mut places: Vec<(Range<u64>, [usize; 2])> = Vec::new();
+    for wanted in columns.iter().filter(|wanted| wanted.of_batches.is_none()) {
+        let Some(ColumnMeta::Cmb(cmb)) = meta.column(wanted.column)? else { continue };
+        for stream in (0..cmb.streams().len()).filter(|stream| wanted.wants(*stream)) {
+            let place = cmb.place(stream, stripe).map_err(|error| meta.in_cmb(error, wanted.column))?;
+            places.extend(place.map(|place| (place, [wanted.column, stream])));
+        }
+    }
+    places.sort_unstable_by_key(|(place, whose)| (place.start, place.end, *whose));
+    // A column may be read in two ways.
+    places.dedup();
+    match places.windows(2).find(|pair| pair[1].0.start < pair[0].0.end) {
+        Some(pair) => {
+            let (place, [column, _]) = &pair[1];
+            let error = Error::invalid_file(format!("a chunk of {} bytes at {} overlaps another", place.end - place.start, place.start));
+            Err(meta.in_cmb(error.in_section(Section::ColumnMetadata), *column))
+        }
+        None => Ok(()),
     }
 }
 

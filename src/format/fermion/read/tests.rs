@@ -417,3 +417,25 @@ fn files_of_one_schema_keep_it_once() {
     assert_eq!(third.schema().unwrap().fields().len(), third.stored_columns());
     assert_ne!(third.stored_columns(), first.stored_columns());
 }
+
+#[test]
+fn chunks_that_overlap_are_not_read_together() {
+    use crate::format::scan::{Answer, Scan, ScanRequest, Step};
+    // All columns of this file have their chunks at the same place.
+    let TestFile { bytes, .. } = file();
+    let meta = Arc::new(open_with(&bytes, 1 << 20, u64::MAX).unwrap().0);
+    let step = |columns: &[usize]| {
+        let schema = Arc::new(schema().project(columns).unwrap());
+        FermionScan::new(Arc::clone(&meta), ScanRequest::new(columns.to_vec(), schema)).unwrap().step(Answer::Next)
+    };
+    for columns in [&[0, 2][..], &[0, 3], &[2, 1, 0]] {
+        let error = step(columns).unwrap_err();
+        assert_eq!((error.kind(), error.section()), (ErrorKind::InvalidFile, Some(Section::ColumnMetadata)), "{error}");
+        assert!(error.to_string().contains("overlaps"), "{error}");
+    }
+    // A list whose offsets lie where its validity does.
+    assert!(step(&[4]).unwrap_err().to_string().contains("overlaps"));
+    // One that is read twice, beside one that has no chunks.
+    let strings = |columns: &[usize]| matches!(step(columns), Ok(Step::Fetch(_)));
+    assert!(strings(&[1]) || matches!(step(&[1]), Ok(Step::Decode(_))));
+}
