@@ -1,5 +1,6 @@
 //! Alkaid and Arrow IPC.
 
+mod claims;
 mod dictionaries;
 pub(crate) mod drive;
 mod golden;
