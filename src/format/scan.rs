@@ -152,6 +152,8 @@ pub struct ScanRequest {
     /// For a caller that may stop early: which rows of a stripe to give first, batch by batch; those of a batch stay in the order of the file, and so does
     /// [`Step::Select`]. `None` is the order of the file throughout.
     pub first: Option<FirstRows>,
+    /// What the caller says of zones changes while it reads: ask again before the rows of a stripe are given, of a stripe that has no pages with bounds of their own as one page.
+    pub prune_again: bool,
     /// Rows of a batch.
     pub batch_rows: usize,
 }
@@ -169,6 +171,7 @@ impl ScanRequest {
             ahead_bytes: 0,
             range: None,
             first: None,
+            prune_again: false,
             batch_rows: 8192,
         }
     }
@@ -415,8 +418,8 @@ pub trait Morsel: Send + fmt::Debug {
         Rows::default()
     }
 
-    /// Takes as many rows as a batch has, to be read; none after the last.
-    fn next_rows(&mut self) -> Rows;
+    /// Takes as many rows as so many batches have, to be read; none after the last.
+    fn next_rows(&mut self, batches: usize) -> Rows;
 
     /// Gives rows back that are too many for one array; from now on, half as many are taken at once.
     fn split(&mut self, rows: Rows);
@@ -441,7 +444,7 @@ pub trait Morsel: Send + fmt::Debug {
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let columns: Vec<usize> = (0..self.schema().fields().len()).collect();
         loop {
-            let rows = self.next_rows();
+            let rows = self.next_rows(1);
             if rows.is_empty() {
                 return Ok(None);
             }

@@ -110,8 +110,8 @@ impl Morsel for AtHand {
         self.morsel.is_backwards()
     }
 
-    fn next_rows(&mut self) -> Rows {
-        self.morsel.next_rows()
+    fn next_rows(&mut self, batches: usize) -> Rows {
+        self.morsel.next_rows(batches)
     }
 
     fn split(&mut self, rows: Rows) {

@@ -43,8 +43,14 @@ pub(super) enum Next {
     End,
 }
 
-/// After so many batches without a row that passes others on the same thread, and whoever ends the query, get a turn.
-const FRUITLESS: usize = 64;
+/// After so many rows without one that passes others on the same thread, and whoever ends the query, get a turn.
+const FRUITLESS: usize = 512 << 10;
+
+/// The rows of so many batches are filtered at once where few of them pass. What is read at once need not be copied to be joined, and shares what it does not store row by row.
+const BATCHES: usize = 8;
+
+/// Of fewer rows nothing is gained by that; and pages that are still passed by as a whole, for a filter that changes, should be taken one by one.
+const FEWEST: usize = 64;
 
 impl BatchDecoder {
     /// The rest of the batches; waits for what is not in memory.
@@ -81,8 +87,8 @@ impl BatchDecoder {
         })
     }
 
-    fn take_rows(&mut self) -> Rows {
-        self.taken.take().unwrap_or_else(|| self.morsel.next_rows())
+    fn take_rows(&mut self, batches: usize) -> Rows {
+        self.taken.take().unwrap_or_else(|| self.morsel.next_rows(batches))
     }
 
     /// What is next after these rows could not be read; `None` if parts of them are.
@@ -101,7 +107,7 @@ impl BatchDecoder {
     fn next_of_all(&mut self) -> Result<Next> {
         let columns: Vec<usize> = (0..self.morsel.schema().fields().len()).collect();
         loop {
-            let rows = self.take_rows();
+            let rows = self.take_rows(1);
             if rows.is_empty() {
                 return Ok(Next::End);
             }
@@ -123,11 +129,12 @@ impl BatchDecoder {
     }
 
     fn next_of_passed(&mut self, output: &mut FilteredOutput) -> Result<Next> {
-        for _ in 0..FRUITLESS {
+        let mut fruitless = 0;
+        while fruitless < FRUITLESS {
             if let Some(batch) = output.pop() {
                 return Ok(Next::Batch(batch));
             }
-            let rows = self.take_rows();
+            let rows = self.take_rows(output.batches);
             if rows.is_empty() {
                 return Ok(output.finish()?.map_or(Next::End, Next::Batch));
             }
@@ -136,13 +143,14 @@ impl BatchDecoder {
                 let _timer = time.timer();
                 self.passed(&mut output.filter, &rows)
             };
+            fruitless += rows.len();
             match passed {
-                Ok(None) => {}
-                Ok(Some((batch, mask))) => output.push(batch, mask)?,
+                Ok(passed) => output.push(rows.len(), passed)?,
                 Err(Fault::Format(error)) => {
                     if let Some(next) = self.recover(rows, error)? {
                         return Ok(next);
                     }
+                    output.take_one_by_one();
                 }
                 Err(Fault::Engine(error)) => return Err(error),
             }
@@ -174,6 +182,9 @@ impl BatchDecoder {
 #[derive(Debug)]
 pub(super) struct FilteredOutput {
     filter: MorselFilter,
+    /// The rows of how many batches to filter next, and the most that it may be.
+    batches: usize,
+    most: usize,
     /// Joins small batches, where arrays of all types can be joined.
     coalescer: Option<BatchCoalescer>,
     /// A batch that goes out as it is.
@@ -185,10 +196,22 @@ impl FilteredOutput {
         let schema = &projector.input;
         let coalescer = (!schema.fields().is_empty() && can_be_joined(schema))
             .then(|| BatchCoalescer::new(Arc::clone(schema), batch_rows).with_biggest_coalesce_batch_size(Some(batch_rows / 2)));
-        Self { filter, coalescer, ready: None }
+        Self { filter, batches: 1, most: BATCHES, coalescer, ready: None }
     }
 
-    fn push(&mut self, batch: RecordBatch, mask: Option<BooleanArray>) -> Result<()> {
+    /// Rows of several batches have been too many for one array.
+    fn take_one_by_one(&mut self) {
+        (self.batches, self.most) = (1, 1);
+    }
+
+    /// Takes what has passed of so many rows.
+    fn push(&mut self, rows: usize, passed: Option<(RecordBatch, Option<BooleanArray>)>) -> Result<()> {
+        let Some((batch, mask)) = passed else {
+            self.batches = 1;
+            return Ok(());
+        };
+        let count = mask.as_ref().map_or(batch.num_rows(), BooleanArray::true_count);
+        self.batches = if count < FEWEST { 1 } else { (rows / count).clamp(1, self.most) };
         match (&mut self.coalescer, mask) {
             (Some(coalescer), Some(mask)) => coalescer.push_batch_with_filter(batch, &mask)?,
             (Some(coalescer), None) => coalescer.push_batch(batch)?,

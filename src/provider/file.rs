@@ -192,6 +192,7 @@ impl PreparedFile {
             ahead_bytes,
             range,
             first: stripe_order.as_ref().map(StripeOrder::first_rows),
+            prune_again: is_changing,
             batch_rows: context.batch_rows,
             ..ScanRequest::new(projected.scan.file_columns, projected.scan.schema)
         };

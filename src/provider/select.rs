@@ -58,7 +58,7 @@ fn found(filter: &mut MorselFilter, morsel: &mut dyn Morsel) -> Result<Option<Fo
     let (mut blocks, mut passed) = (Vec::new(), BooleanBufferBuilder::new(0));
     let mut asked = 0;
     loop {
-        let rows = morsel.next_rows();
+        let rows = morsel.next_rows(1);
         if rows.is_empty() {
             return Ok(Some(Found { first: first.unwrap_or(0), blocks: Rows::join(blocks), passed: passed.finish() }));
         }

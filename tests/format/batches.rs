@@ -212,7 +212,7 @@ fn one_batch_is_read_from_one_page() {
             (0..zones.row_counts.len()).map(|zone| Some(min.value(zone) <= wanted.0.unwrap() && max.value(zone) >= wanted.0.unwrap())).collect()
         },
         |morsel| {
-            let rows = morsel.next_rows();
+            let rows = morsel.next_rows(1);
             let coded = morsel.coded(2, &rows, 1 << 20).unwrap().unwrap();
             let [part] = &coded.parts[..] else { panic!("{coded:?}") };
             let ids = part.values.as_primitive::<Int64Type>();

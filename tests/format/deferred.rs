@@ -62,7 +62,7 @@ fn only_what_rows_need_is_missing_and_a_little_behind_it() {
     let request = ScanRequest { batch_rows: ROWS, ..ScanRequest::new(vec![0, 1, 2], table.schema()) };
     let mut morsel = deferred(&meta, request);
     assert_eq!(morsel.rest(usize::MAX).len(), ROWS);
-    let rows = morsel.next_rows();
+    let rows = morsel.next_rows(1);
     assert_eq!((rows.len(), morsel.rest(usize::MAX).len()), (ROWS, 0));
     assert!(morsel.missing(&[], &rows, ALONG).is_empty() && morsel.missing(&[0, 1, 2], &Rows::default(), ALONG).is_empty());
     let part = |wanted: &dyn Fn(usize) -> bool| rows.blocks_with(&BooleanBuffer::collect_bool(ROWS, wanted)).0;
@@ -112,11 +112,11 @@ fn pages_are_gone_when_their_rows_are_done() {
     let table = table();
     let (file, meta) = file(&table);
     let mut morsel = deferred(&meta, ScanRequest { batch_rows: 5000, ..ScanRequest::new(vec![0], table.schema().project(&[0]).unwrap().into()) });
-    let first = morsel.next_rows();
+    let first = morsel.next_rows(1);
     give(&file, morsel.as_ref(), morsel.missing(&[0], &first, ALONG));
     assert_eq!(&morsel.read(&[0], &first).unwrap()[0], &table.column(0).slice(0, 5000));
     assert!(morsel.missing(&[0], &first, ALONG).is_empty());
-    let second = morsel.next_rows();
+    let second = morsel.next_rows(1);
     // Two pages of the first 5,000 rows have been done, the third has rows that come now.
     let missing = morsel.missing(&[0], &first, ALONG);
     assert_eq!(missing.iter().map(|page| page.place.page).collect::<Vec<_>>(), [0, 1]);

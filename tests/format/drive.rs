@@ -184,8 +184,8 @@ impl Morsel for Deferred {
         self.morsel.schema()
     }
 
-    fn next_rows(&mut self) -> Rows {
-        self.morsel.next_rows()
+    fn next_rows(&mut self, batches: usize) -> Rows {
+        self.morsel.next_rows(batches)
     }
 
     fn split(&mut self, rows: Rows) {

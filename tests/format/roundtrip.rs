@@ -115,7 +115,7 @@ fn a_dictionary_is_the_same_for_all_pages() {
 fn check_dictionary(mut morsel: Box<dyn Morsel>, batch: &RecordBatch) {
     let (mut at, mut values): (usize, Option<ArrayRef>) = (0, None);
     loop {
-        let taken = morsel.next_rows();
+        let taken = morsel.next_rows(1);
         if taken.is_empty() {
             break;
         }

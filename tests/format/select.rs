@@ -34,7 +34,7 @@ impl Selected {
         let ids = |rows: &Rows, morsel: &dyn Morsel| morsel.read(&[position], rows).unwrap()[0].as_primitive::<Int64Type>().values().to_vec();
         let mut parts = Vec::new();
         loop {
-            let rows = morsel.next_rows();
+            let rows = morsel.next_rows(1);
             if rows.is_empty() {
                 break Rows::join(parts);
             }
@@ -189,12 +189,12 @@ fn wrong_answers_and_requests_are_errors() {
     assert_eq!(FermionScan::new(meta, no_such).unwrap_err().kind(), ErrorKind::InvalidArgument);
     // A column that is not loaded.
     let (_, mut morsel) = asking(&file, request(&batch));
-    let rows = morsel.next_rows();
+    let rows = morsel.next_rows(1);
     assert_eq!(morsel.read(&[1], &rows).unwrap_err().kind(), ErrorKind::InvalidArgument);
     // Rows of another stripe, which this one does not have.
     let (schema, longer) = (batch.schema(), concat_batches(&batch.schema(), [&batch, &batch]).unwrap());
     let (_, mut other) = asking(&write(&schema, &[longer], WriterOptions::default()).unwrap(), request(&batch));
-    let rows = Rows::join(std::iter::from_fn(|| Some(other.next_rows()).filter(|rows| !rows.is_empty())));
+    let rows = Rows::join(std::iter::from_fn(|| Some(other.next_rows(1)).filter(|rows| !rows.is_empty())));
     let (mut scan, _) = asking(&file, request(&batch));
     assert_eq!(scan.step(Answer::Select(Some(rows))).unwrap_err().kind(), ErrorKind::InvalidArgument);
     let (mut scan, _) = asking(&file, request(&batch));

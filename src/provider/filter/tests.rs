@@ -27,7 +27,7 @@ impl Morsel for Numbers {
         &self.schema
     }
 
-    fn next_rows(&mut self) -> Rows {
+    fn next_rows(&mut self, _batches: usize) -> Rows {
         Rows::default()
     }
 

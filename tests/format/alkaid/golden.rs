@@ -33,6 +33,12 @@ fn expected() -> Vec<(PathBuf, Contents)> {
     found
 }
 
+/// All of those files and streams, with their names.
+pub(super) fn files() -> Vec<(String, Bytes)> {
+    let named = |stem: &PathBuf, ending: &str| (format!("{} {ending}", stem.display()), bytes(stem, ending));
+    expected().iter().flat_map(|(stem, _)| ["arrow_file", "stream"].map(|ending| named(stem, ending))).collect()
+}
+
 fn bytes(stem: &Path, ending: &str) -> Bytes {
     let path = PathBuf::from(format!("{}.{ending}", stem.display()));
     Bytes::from(fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())))

@@ -1,6 +1,7 @@
 //! Alkaid and Arrow IPC.
 
 mod claims;
+mod damaged;
 mod dictionaries;
 pub(crate) mod drive;
 mod golden;

@@ -110,6 +110,32 @@ fn batches_are_pruned_by_the_zone_map() {
 }
 
 #[test]
+fn batches_are_asked_for_again_before_they_are_read() {
+    let (file, batch) = with_text();
+    let mut store = Store::new(&file);
+    let meta = store.open(1 << 20).unwrap();
+    let columns = [1, 2];
+    for wanted in 0..16 {
+        let is_wanted = |index: usize| wanted >> index & 1 == 1;
+        let again = ScanRequest { prune_columns: vec![0.into()], prune_again: true, ..request(&meta, &columns, 10_000) };
+        let mut asked = Vec::new();
+        let read = store.scan(&meta, again, |zones| match zones.level {
+            Level::Stripe => BooleanArray::from(vec![true; 4]),
+            Level::Page => {
+                assert_eq!(zones.row_counts.values(), &[1000]);
+                let index = usize::try_from(zones.columns[0].min.as_primitive::<Int32Type>().value(0)).unwrap() / 1000;
+                asked.push(index);
+                BooleanArray::from(vec![is_wanted(index)])
+            }
+        });
+        assert_eq!(asked, [0, 1, 2, 3]);
+        let expected: Vec<_> =
+            (0..4).filter(|index| is_wanted(*index)).map(|index| batch.project(&columns).unwrap().slice(index * 1000, 1000)).collect();
+        assert!(read.unwrap() == expected, "{wanted:b}");
+    }
+}
+
+#[test]
 fn small_batches_are_fetched_together() {
     let column = |factor: i64| -> ArrayRef { Arc::new(Int64Array::from_iter_values((0..100_000).map(|row| row * factor))) };
     let words: ArrayRef = Arc::new((0..100_000).map(|row| Some(["a", "b", "c", "d"][row / 1000 % 4])).collect::<DictionaryArray<Int8Type>>());
@@ -274,7 +300,7 @@ fn dictionaries_give_their_codes() {
         fields[2] = field;
         let out = fields[2].data_type().clone();
         let mut morsel = morsel(&file, Some(Arc::new(Schema::new(fields))), 700);
-        let rows = morsel.next_rows();
+        let rows = morsel.next_rows(1);
         assert!(morsel.coded(2, &rows, 60).unwrap().is_none());
         assert!(morsel.coded(0, &rows, 1000).unwrap().is_none());
         let coded = morsel.coded(2, &rows, 500).unwrap().unwrap();
@@ -303,7 +329,7 @@ fn rows_are_picked_of_every_type() {
         let mut morsel = morsel(&file, None, 4000);
         let mut at = 0;
         loop {
-            let rows = morsel.next_rows();
+            let rows = morsel.next_rows(1);
             if rows.is_empty() {
                 break;
             }

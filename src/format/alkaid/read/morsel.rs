@@ -39,12 +39,12 @@ impl Morsel for BatchMorsel {
         self.rest.is_backwards()
     }
 
-    fn next_rows(&mut self) -> Rows {
-        self.rest.take(self.batch_rows)
+    fn next_rows(&mut self, batches: usize) -> Rows {
+        self.rest.take(self.batch_rows.saturating_mul(batches))
     }
 
     fn split(&mut self, rows: Rows) {
-        self.batch_rows = (rows.len() / 2).max(1);
+        self.batch_rows = (rows.len() / 2).clamp(1, self.batch_rows);
         self.rest.give_back(rows);
     }
 

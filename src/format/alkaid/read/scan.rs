@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::BooleanArray;
+use arrow::array::{Array, BooleanArray};
 use arrow::datatypes::DataType;
 use bytes::Bytes;
 
@@ -19,10 +19,10 @@ use crate::format::error::{Error, Result};
 use crate::format::patience::Patience;
 use crate::format::requests::Fetched;
 use crate::format::rows::{Rest, Rows};
-use crate::format::scan::{Answer, Load, Loading, Scan, ScanRequest, Step};
+use crate::format::scan::{Answer, Level, Load, Loading, Scan, ScanRequest, Step};
 
 /// A scan of a file or stream. Its steps are: [`Step::Prune`] the record batches, if there is something to prune by; [`Step::Fetch`] their metadata, if
-/// it is not loaded; and for each batch [`Step::Fetch`] the columns to select by and [`Step::Select`] rows, if that is worth it, [`Step::Fetch`] the
+/// it is not loaded; and for each batch [`Step::Prune`] it again, if what is wanted changes, [`Step::Fetch`] the columns to select by and [`Step::Select`] rows, if that is worth it, [`Step::Fetch`] the
 /// buffers of the columns and the dictionaries that are not there yet, [`Step::Decode`].
 #[derive(Debug)]
 pub struct AlkaidScan {
@@ -50,6 +50,7 @@ enum State {
     Prune,
     LoadMessages(LoadMessages),
     NextBatch,
+    PruneAgain,
     FetchSelecting(Box<BatchPlan>),
     SelectRows { batch: usize, rows: usize, fetched: Fetched },
     FetchBuffers { plan: Box<BatchPlan>, ranges: Vec<Range<usize>>, before: Fetched },
@@ -83,6 +84,7 @@ impl AlkaidScan {
             (State::Prune, Answer::Visit(indices)) => self.visit_batches(&indices),
             (State::LoadMessages(load), Answer::Fetched(bytes)) => self.load_messages(load, bytes),
             (State::NextBatch, Answer::Next) => self.next_batch(),
+            (State::PruneAgain, Answer::Keep(keep)) => self.keep_next(&keep),
             (State::FetchSelecting(plan), Answer::Fetched(bytes)) => self.select(*plan, bytes),
             (State::SelectRows { batch, rows, fetched }, Answer::Select(selected)) => self.fetch_selected(batch, rows, fetched, selected),
             (State::FetchBuffers { plan, ranges, before }, Answer::Fetched(bytes)) => self.decode(*plan, ranges, before, bytes),
@@ -95,7 +97,7 @@ impl AlkaidScan {
         if self.request.prune_columns.is_empty() || self.batches.is_empty() {
             return self.load();
         }
-        let zones = batch_zones(&self.meta, &self.request.prune_columns, self.batches.make_contiguous())?;
+        let zones = batch_zones(&self.meta, Level::Stripe, &self.request.prune_columns, self.batches.make_contiguous())?;
         self.state = State::Prune;
         Ok(Step::Prune(zones))
     }
@@ -139,6 +141,32 @@ impl AlkaidScan {
     }
 
     fn next_batch(&mut self) -> Result<Step> {
+        match self.batches.front() {
+            Some(batch) if self.request.prune_again && !self.request.prune_columns.is_empty() => {
+                let zones = batch_zones(&self.meta, Level::Page, &self.request.prune_columns, &[*batch])?;
+                self.state = State::PruneAgain;
+                Ok(Step::Prune(zones))
+            }
+            _ => self.read_next(),
+        }
+    }
+
+    fn keep_next(&mut self, keep: &BooleanArray) -> Result<Step> {
+        if keep.len() != 1 {
+            return Err(Error::invalid_argument(format!("{} answers to one zone", keep.len())));
+        }
+        if keep.is_null(0) || keep.value(0) {
+            return self.read_next();
+        }
+        self.batches.pop_front();
+        // What is planned ahead has all dictionaries in its plan that had not been loaded then.
+        if self.ahead.pop_front().is_some() && self.ahead.is_empty() {
+            self.fetched_ahead = Fetched::default();
+        }
+        self.next_batch()
+    }
+
+    fn read_next(&mut self) -> Result<Step> {
         if let Some(plan) = self.ahead.pop_front() {
             // Its dictionaries have been planned with, so none of them may be forgotten before.
             self.batches.pop_front();

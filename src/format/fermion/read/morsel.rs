@@ -146,14 +146,14 @@ impl Morsel for StripeMorsel {
         pages.into_iter().try_for_each(|(PagePlace { column, stream, page }, bytes)| self.column(column)?.give(stream, page, bytes))
     }
 
-    fn next_rows(&mut self) -> Rows {
+    fn next_rows(&mut self, batches: usize) -> Rows {
         let backwards = self.rest.is_backwards();
         self.columns.iter_mut().flatten().for_each(|column| column.release(backwards));
-        self.rest.take(self.batch_rows)
+        self.rest.take(self.batch_rows.saturating_mul(batches))
     }
 
     fn split(&mut self, rows: Rows) {
-        self.batch_rows = (rows.len() / 2).max(1);
+        self.batch_rows = (rows.len() / 2).clamp(1, self.batch_rows);
         self.columns.iter_mut().flatten().for_each(Loaded::retain);
         self.rest.give_back(rows);
     }

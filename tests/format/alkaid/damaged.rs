@@ -1,0 +1,146 @@
+//! Each byte flipped, and each prefix cut, of files of this crate and of other writers: an error, or a right answer.
+
+use std::sync::Arc;
+
+use arrow::array::*;
+use arrow::datatypes::*;
+use bytes::Bytes;
+use datafusion_fermion::format::ErrorKind;
+use datafusion_fermion::format::alkaid::{Codec, Form, WriterOptions};
+
+use super::drive::write;
+use super::golden;
+use super::hostile::read;
+
+/// A small table with most layouts.
+fn table() -> (SchemaRef, RecordBatch) {
+    let rows = 12_i64;
+    let words = ["a word that is longer than a view", "short", ""];
+    let text = || (0..rows).map(|row| (row % 7 != 3).then(|| words[usize::try_from(row).unwrap() % 3]));
+    let lists = (0..rows).map(|row| (row % 5 != 0).then(|| (0..row % 4).map(move |value| (value != 2).then_some(i32::try_from(row).unwrap()))));
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows));
+    let strings: ArrayRef = Arc::new(StringArray::from_iter(text()));
+    let structs = StructArray::try_from(vec![("n", Arc::clone(&numbers)), ("s", Arc::clone(&strings))]).unwrap();
+    let fields: UnionFields =
+        [(3, Arc::new(Field::new("n", DataType::Int64, true))), (5, Arc::new(Field::new("s", DataType::Utf8, true)))].into_iter().collect();
+    let ids: Vec<i8> = (0..rows).map(|row| if row % 2 == 0 { 3 } else { 5 }).collect();
+    let offsets: Vec<i32> = (0..i32::try_from(rows).unwrap()).map(|row| row / 2).collect();
+    let union = UnionArray::try_new(fields, ids.into(), Some(offsets.into()), vec![Arc::clone(&numbers), Arc::clone(&strings)]).unwrap();
+    let runs = RunArray::<Int16Type>::try_new(&Int16Array::from(vec![3, 9, 12]), &StringArray::from(vec![Some("x"), None, Some("z")])).unwrap();
+    let item = Arc::new(Field::new("item", DataType::Int64, true));
+    let view = ListViewArray::new(item, (0..12).rev().collect(), vec![1; 12].into(), Arc::clone(&numbers), None);
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("n", numbers),
+        ("b", Arc::new(BooleanArray::from_iter((0..rows).map(|row| (row % 3 != 0).then_some(row % 2 == 0))))),
+        ("s", strings),
+        ("v", Arc::new(StringViewArray::from_iter(text()))),
+        ("l", Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(lists))),
+        ("lv", Arc::new(view)),
+        ("st", Arc::new(structs)),
+        ("u", Arc::new(union)),
+        ("d", Arc::new(text().collect::<DictionaryArray<Int8Type>>())),
+        ("r", Arc::new(runs)),
+        ("f", Arc::new(Decimal128Array::from_iter_values((0..12).map(i128::from)))),
+    ];
+    let fields: Vec<Field> = columns.iter().map(|(name, array)| Field::new(*name, array.data_type().clone(), true)).collect();
+    let schema = Arc::new(Schema::new(fields));
+    let batch = RecordBatch::try_new(Arc::clone(&schema), columns.into_iter().map(|(_, array)| array).collect()).unwrap();
+    (schema, batch)
+}
+
+fn file(form: Form, compression: Option<Codec>) -> Bytes {
+    let (schema, batch) = table();
+    write(&schema, std::slice::from_ref(&batch), WriterOptions { form, compression, batch_rows: 8, alignment: 8, ..Default::default() }).unwrap()
+}
+
+/// Each byte flipped, in one way or another.
+fn flip(form: Form, compression: Option<Codec>) {
+    let file = file(form, compression);
+    let mut refused = 0;
+    for at in 0..file.len() {
+        let mut broken = file.to_vec();
+        broken[at] ^= [0x01, 0x80, 0xff][at % 3];
+        refused += usize::from(read(&Bytes::from(broken)).is_err());
+    }
+    assert!(refused > file.len() / 10, "{refused} of {} were noticed", file.len());
+}
+
+#[test]
+fn a_flipped_byte_of_a_file_is_an_error_or_another_value() {
+    flip(Form::File, None);
+}
+
+#[test]
+fn a_flipped_byte_of_a_stream_is_an_error_or_another_value() {
+    flip(Form::Stream, None);
+}
+
+#[test]
+fn a_flipped_byte_of_a_compressed_file_is_an_error_or_another_value() {
+    flip(Form::File, Some(Codec::Zstd));
+    flip(Form::Stream, Some(Codec::Lz4));
+}
+
+#[test]
+fn every_prefix_of_a_file_is_refused_and_of_a_stream_it_ends_between_messages() {
+    for (form, compression) in [(Form::File, None), (Form::Stream, None), (Form::File, Some(Codec::Lz4)), (Form::Stream, Some(Codec::Zstd))] {
+        let (what, file) = (format!("{form:?} {compression:?}"), file(form, compression));
+        let whole = read(&file).unwrap();
+        let mut ends = 0;
+        for length in 0..file.len() {
+            match read(&file.slice(..length)) {
+                Ok(batches) => {
+                    assert!(what.starts_with("Stream"), "{what} cut at {length}");
+                    assert!(batches.iter().zip(&whole).all(|(batch, whole)| batch == whole), "{what} cut at {length}");
+                    ends += 1;
+                }
+                Err(error) => assert!(matches!(error.kind(), ErrorKind::InvalidFile | ErrorKind::Eof), "{what} cut at {length}: {error}"),
+            }
+        }
+        // Behind the schema, a dictionary, and each of three batches, and the four bytes before the end of the end.
+        assert!(ends <= 7, "{what}: {ends}");
+    }
+}
+
+/// Files and streams of other writers that are not too large: of all versions, both endiannesses and both compressions.
+fn of_others() -> Vec<(String, Bytes)> {
+    const MOST: usize = 4000;
+    let files: Vec<_> = golden::files().into_iter().filter(|(_, file)| file.len() < MOST).collect();
+    for kind in ["0.14.1", "1.0.0-littleendian", "1.0.0-bigendian", "2.0.0-compression"] {
+        assert!(files.iter().any(|(name, _)| name.contains(kind)), "{kind}");
+    }
+    files
+}
+
+#[test]
+fn a_flipped_byte_of_others_is_an_error_or_another_value() {
+    for (name, file) in of_others() {
+        let refused = (0..file.len()).filter(|at| {
+            let mut broken = file.to_vec();
+            broken[*at] ^= [0x01, 0x80, 0xff][at % 3];
+            read(&Bytes::from(broken)).is_err()
+        });
+        let refused = refused.count();
+        assert!(refused > file.len() / 20, "{name}: {refused} of {} were noticed", file.len());
+    }
+}
+
+#[test]
+fn every_prefix_of_others_is_refused_or_ends_between_messages() {
+    for (name, file) in of_others() {
+        let whole = read(&file).unwrap();
+        let mut ends = 0;
+        for length in 0..file.len() {
+            match read(&file.slice(..length)) {
+                Ok(batches) => {
+                    assert!(name.ends_with("stream"), "{name} cut at {length}");
+                    assert!(batches.iter().zip(&whole).all(|(batch, whole)| batch == whole), "{name} cut at {length}");
+                    ends += 1;
+                }
+                Err(error) => assert!(matches!(error.kind(), ErrorKind::InvalidFile | ErrorKind::Eof), "{name} cut at {length}: {error}"),
+            }
+        }
+        // Behind each message, and in the middle of the end.
+        assert!(ends <= 12, "{name}: {ends}");
+    }
+}
