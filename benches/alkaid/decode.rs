@@ -11,13 +11,14 @@ use datafusion_fermion::format::alkaid::{Open, OpenOptions, ScanRequest};
 use datafusion_fermion::format::file::{Metadata, opening};
 use datafusion_fermion::format::scan::{Answer, Fetch, Load, Loading, Step};
 
+use crate::library::Buffers;
 use crate::{Result, median, milliseconds, timed};
 
 const FILES: [(&str, &str); 4] = [("not compressed", "plain"), ("LZ4", "lz4"), ("ZSTD", "zstd"), ("written by DataFusion (LZ4)", "theirs")];
 
 pub(crate) fn compare(dir: &Path, runs: usize) -> Result<()> {
     println!(
-        "| decoding alone, one thread | MB | memcpy, ms | arrow-ipc, ms | Alkaid, ms | faster by | GB/s | of memcpy |\n|---|--:|--:|--:|--:|--:|--:|--:|"
+        "| decoding alone, one thread | MB | memcpy, ms | decompressing alone, ms | arrow-ipc, ms | Alkaid, ms | faster by | GB/s | of memcpy |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|"
     );
     for (name, file) in FILES {
         let bytes = Bytes::from(fs::read(dir.join(format!("{file}.arrow")))?);
@@ -26,7 +27,8 @@ pub(crate) fn compare(dir: &Path, runs: usize) -> Result<()> {
             return Err(format!("{name}: {rows:?} rows").into());
         }
         let mut target = vec![0_u8; bytes.len()];
-        let mut times = [Vec::new(), Vec::new(), Vec::new()];
+        let compressed = Buffers::of(&bytes)?;
+        let mut times = [Vec::new(), Vec::new(), Vec::new(), Vec::new()];
         for _ in 0..runs {
             times[0].push(timed(|| {
                 target.copy_from_slice(&bytes);
@@ -34,11 +36,13 @@ pub(crate) fn compare(dir: &Path, runs: usize) -> Result<()> {
             })?);
             times[1].push(timed(|| theirs(&bytes))?);
             times[2].push(timed(|| ours(&bytes))?);
+            times[3].push(timed(|| compressed.decompress())?);
         }
-        let [memcpy, theirs, ours] = times.map(|times| milliseconds(median(times)));
+        let [memcpy, theirs, ours, alone] = times.map(|times| milliseconds(median(times)));
         let megabytes = bytes.len() as f64 / 1e6;
+        let alone = if compressed.is_empty() { "–".to_owned() } else { format!("{alone:.1}") };
         println!(
-            "| {name} | {megabytes:.1} | {memcpy:.1} | {theirs:.1} | {ours:.1} | {:.2} | {:.2} | {:.2} |",
+            "| {name} | {megabytes:.1} | {memcpy:.1} | {alone} | {theirs:.1} | {ours:.1} | {:.2} | {:.2} | {:.2} |",
             theirs / ours,
             megabytes / ours,
             memcpy / ours

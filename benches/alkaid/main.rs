@@ -13,6 +13,7 @@ mod decode;
 mod files;
 #[path = "../tpch/fingerprint.rs"]
 mod fingerprint;
+mod library;
 mod sql;
 
 use std::error::Error;

@@ -78,6 +78,7 @@ mod sort;
 mod source;
 mod stats;
 mod table;
+mod upload;
 mod weaken;
 mod wide;
 mod zone_set;

@@ -27,7 +27,6 @@ use futures::future::{Either, select};
 use object_store::ObjectStore;
 use object_store::buffered::BufWriter;
 use object_store::path::Path;
-use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc::Receiver;
 
 use arrow::array::RecordBatch;
@@ -36,6 +35,7 @@ use super::cache::forget_listing;
 use super::error::in_file;
 use super::kind::{TableFormat, Writing};
 use super::ordering;
+use super::upload::Upload;
 use crate::format::file::{FileWriter, Written};
 
 /// Batches, and bytes of them, that gather while others are encoded: what makes them is not kept waiting, and each trip to another thread is for more rows.
@@ -139,7 +139,7 @@ impl<F: TableFormat> FileSink for SinkOf<F> {
         let buffer = context.session_config().options().execution.objectstore_writer_buffer_size;
         let mut tasks = JoinSet::new();
         while let Some((path, batches)) = file_stream_rx.recv().await {
-            let upload = BufWriter::with_capacity(Arc::clone(&object_store), path.clone(), buffer);
+            let upload = Upload::new(BufWriter::with_capacity(Arc::clone(&object_store), path.clone(), buffer));
             let reservation = MemoryConsumer::new(format!("{}Sink[{path}]", F::TITLE)).register(context.memory_pool());
             let writer = self.writer(&path, context);
             let file = File { path, elapsed: elapsed.clone(), reservation };
@@ -176,7 +176,7 @@ fn with_one_file(context: &Arc<TaskContext>) -> Result<Arc<TaskContext>> {
 /// A file whose bytes are with the store, but which the store has not been told to show.
 struct Uploaded {
     path: Path,
-    upload: BufWriter,
+    upload: Upload,
     result: Result<Written>,
 }
 
@@ -199,12 +199,11 @@ async fn finish(mut tasks: JoinSet<Uploaded>, demux_task: SpawnedTask<Result<()>
     }
     // A file that fails stops the input, too, so the file's own error is the one to tell.
     let mut outcome = failure.map_or(demuxed, Err);
-    for mut upload in uploads {
-        if outcome.is_ok() {
-            outcome = upload.shutdown().await.map_err(DataFusionError::from);
-        } else {
+    for upload in uploads {
+        match &outcome {
+            Ok(()) => outcome = upload.complete().await,
             // The first error is the one that matters.
-            let _ = upload.abort().await;
+            Err(_) => upload.abort().await,
         }
     }
     outcome.map(|()| complete)
@@ -218,12 +217,12 @@ struct File {
 }
 
 impl File {
-    async fn write(self, writer: Result<Box<dyn FileWriter>>, batches: Receiver<RecordBatch>, mut upload: BufWriter) -> Uploaded {
+    async fn write(self, writer: Result<Box<dyn FileWriter>>, batches: Receiver<RecordBatch>, mut upload: Upload) -> Uploaded {
         let result = self.encode(writer, batches, &mut upload).await;
         Uploaded { path: self.path, upload, result }
     }
 
-    async fn encode(&self, writer: Result<Box<dyn FileWriter>>, mut batches: Receiver<RecordBatch>, upload: &mut BufWriter) -> Result<Written> {
+    async fn encode(&self, writer: Result<Box<dyn FileWriter>>, mut batches: Receiver<RecordBatch>, upload: &mut Upload) -> Result<Written> {
         let mut writer = writer?;
         let mut ready = Vec::new();
         while !ready.is_empty() || batches.recv_many(&mut ready, BATCHES_AT_ONCE).await > 0 {
@@ -233,10 +232,11 @@ impl File {
             let (next, bytes) = meanwhile(encoding, gather(&mut batches, &mut ready)).await?;
             writer = next;
             self.reservation.try_resize(writer.buffered_bytes())?;
-            put(upload, bytes).await?;
+            upload.put(&bytes).await?;
         }
         let (summary, bytes) = self.blocking((), writer, |(), writer| writer.finish().map(|(bytes, summary)| (summary, bytes))).await?;
-        put(upload, bytes).await?;
+        upload.put(&bytes).await?;
+        upload.end().await?;
         Ok(summary)
     }
 
@@ -282,11 +282,4 @@ async fn meanwhile<T>(work: impl Future<Output = T>, other: impl Future<Output =
         Either::Left((done, _)) => done,
         Either::Right(((), work)) => work.await,
     }
-}
-
-async fn put(upload: &mut BufWriter, bytes: Vec<Bytes>) -> Result<()> {
-    for bytes in bytes {
-        upload.put(bytes).await?;
-    }
-    Ok(())
 }
