@@ -55,6 +55,7 @@ pub(crate) use growing::{DictionaryBuilder, PageCosts};
 pub(crate) use node::Node;
 pub use node::{BufferInfo, COUNT_MAX, Encoded, EncodingTree};
 pub use onpair::Memory;
+pub(crate) use values::HELD_MAX;
 pub use values::{Decoded, Output, PType, Values};
 
 macro_rules! encodings {

@@ -15,7 +15,7 @@ use super::plan::StreamPlan;
 use crate::format::array::{
     LEAF_DATA, LEAF_VALIDITY, Ranges, Streams, TypeCounts, add_types, assemble, is_text, leaf_array, leaf_ptype, null_array, same_family, slots,
 };
-use crate::format::codec::{Decoded, Output, PType};
+use crate::format::codec::{Decoded, HELD_MAX, Output, PType};
 use crate::format::codes::Codes;
 use crate::format::error::{Error, Result};
 use crate::format::fermion::stats::{Which, bound_array, prunable_type};
@@ -139,7 +139,7 @@ impl LoadedColumn {
         let LoadedStream::Pages(pages) = self.stream(LEAF_DATA)? else { return Ok(None) };
         let expect = self.expect(ptype, is_text(&self.out_type), 0);
         let mut parts: Vec<CodedPart> = Vec::new();
-        let mut left = most;
+        let (mut left, mut held) = (most, 0_usize);
         for piece in pages.pieces(ranges) {
             let (page, local) = piece?;
             let opened = pages.open(page, &expect).map_err(|error| error.at(page.range.start))?;
@@ -162,6 +162,10 @@ impl LoadedColumn {
             if shared.is_none() {
                 let Some(after) = left.checked_sub(values.len() + PART_VALUES) else { return Ok(None) };
                 left = after;
+                held = held.saturating_add(values.get_buffer_memory_size());
+                if held > HELD_MAX {
+                    return Ok(None);
+                }
             }
             parts.push(CodedPart { page: id, values, codes });
         }
