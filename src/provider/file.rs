@@ -198,9 +198,7 @@ impl PreparedFile {
         };
         let unloaded = open.not_loaded(&reader, &request.used_columns())?;
         let scan = Arc::clone(&open.meta).scan(request).map_err(|error| reader.fault(error))?;
-        let batch_rows = context.batch_rows;
         let rows_left = limit.map(|limit| u64::try_from(limit).unwrap_or(u64::MAX));
-        let projector = Arc::new(projected.projector);
         Ok(Some(FileScan {
             scan,
             open,
@@ -213,8 +211,8 @@ impl PreparedFile {
             filter,
             passed: VecDeque::new(),
             lookups: Lookups::default(),
-            batch_rows,
-            projector,
+            batch_rows: context.batch_rows,
+            projector: Arc::new(projected.projector),
             rows,
             rows_left,
         }))

@@ -465,6 +465,6 @@ mod tests {
         assert_eq!(pages, HELD_MAX / (64 << 20));
         assert!(out.views(&[many.slice(1000)]).unwrap_err().is_splittable());
         out.clear();
-        assert_eq!(out.views(&[many.clone()]).unwrap().1, 0);
+        assert_eq!(out.views(std::slice::from_ref(&many)).unwrap().1, 0);
     }
 }
