@@ -259,6 +259,19 @@ pub struct Zones {
     pub columns: Vec<ZoneColumn>,
 }
 
+impl Zones {
+    /// Some of them, at another level.
+    pub(crate) fn slice(&self, level: Level, start: usize, count: usize) -> Self {
+        let column = |column: &ZoneColumn| ZoneColumn {
+            column: column.column.clone(),
+            min: column.min.slice(start, count),
+            max: column.max.slice(start, count),
+            null_counts: column.null_counts.slice(start, count),
+        };
+        Self { level, row_counts: self.row_counts.slice(start, count), columns: self.columns.iter().map(column).collect() }
+    }
+}
+
 /// Statistics of one column, one slot per zone; a null slot is an unknown number.
 #[derive(Debug, Clone)]
 pub struct ZoneColumn {

@@ -143,7 +143,8 @@ impl BatchDecoder {
                 let _timer = time.timer();
                 self.passed(&mut output.filter, &rows)
             };
-            fruitless += rows.len();
+            // Few rows may be as much work as many, if they had to be split.
+            fruitless += rows.len().max(FRUITLESS / 64);
             match passed {
                 Ok(passed) => output.push(rows.len(), passed)?,
                 Err(Fault::Format(error)) => {

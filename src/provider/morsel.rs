@@ -104,6 +104,9 @@ const MORSELS_AT_ONCE: usize = 64;
 /// Stripes that are filtered before others on the same thread, and whoever ends the query, get a turn.
 const SELECTED_AT_ONCE: usize = 4;
 
+/// The same of stripes that are judged by what is known of them.
+const JUDGED_AT_ONCE: usize = 256;
+
 /// Goes on when others have had a turn.
 async fn later(file: Box<FileScan>, answer: Answer) -> Result<Box<dyn MorselPlanner>> {
     tokio::task::yield_now().await;
@@ -122,7 +125,7 @@ fn answer(mut file: Box<FileScan>, answer: Answer) -> Result<Option<MorselPlan>>
 /// Steps the scan until it has to wait, or has enough for now.
 fn advance(mut file: Box<FileScan>, mut step: Step) -> Result<Option<MorselPlan>> {
     let mut morsels: Vec<Box<dyn Morsel>> = Vec::new();
-    let mut selected = 0;
+    let (mut selected, mut judged) = (0, 0);
     let end = |morsels: Vec<Box<dyn Morsel>>| (!morsels.is_empty()).then(|| MorselPlan::new().with_morsels(morsels));
     loop {
         let answer = match step {
@@ -133,7 +136,14 @@ fn advance(mut file: Box<FileScan>, mut step: Step) -> Result<Option<MorselPlan>
                 }
                 None => return Ok(Some(MorselPlan::new().with_morsels(morsels).with_pending_planner(fetch(file, fetches)))),
             },
-            Step::Prune(zones) => file.keep(&zones)?,
+            Step::Prune(zones) => {
+                let answer = file.keep(&zones)?;
+                judged += 1;
+                if judged == JUDGED_AT_ONCE {
+                    return Ok(Some(MorselPlan::new().with_morsels(morsels).with_pending_planner(later(file, answer))));
+                }
+                answer
+            }
             Step::Lookup(columns) => Answer::Lookup(match &mut file.zone_pruner {
                 Some(pruner) => pruner.values_of(&columns),
                 None => vec![None; columns.len()],

@@ -198,7 +198,7 @@ fn predicate(keep: &BooleanBuffer) -> FilterPredicate {
 
 /// The slots that pass a filter.
 fn kept(filter: &FilterPredicate, array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
-    counted(filter.filter(array)?, filter.count()).map_err(|error| ArrowError::ExternalError(Box::new(error)))
+    counted(filter.filter(array)?, filter.count(), array.data_type()).map_err(|error| ArrowError::ExternalError(Box::new(error)))
 }
 
 /// Rows that have a bit in a mask.

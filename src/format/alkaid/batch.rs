@@ -99,8 +99,9 @@ impl BatchMeta {
         let message = flat::message(&self.metadata)?;
         let (_, batch) = contents(&message)?;
         let first = positions.of(column).map(|(before, _)| before.nodes).ok_or_else(no_such_column)?;
-        let node = batch.nodes().into_iter().flatten().nth(first).ok_or_else(|| Error::invalid_file("a batch has too few fields"))?;
-        let node = node_of(node)?;
+        // Not one after the other: there may be thousands, and each may be asked for.
+        let nodes = batch.nodes().filter(|nodes| first < nodes.len()).ok_or_else(|| Error::invalid_file("a batch has too few fields"))?;
+        let node = node_of(nodes.get(first))?;
         node.check_rows(self.rows)?;
         Ok(node.null_count)
     }

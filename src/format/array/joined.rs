@@ -14,12 +14,13 @@ pub(crate) fn joined(arrays: &[ArrayRef]) -> Result<Option<ArrayRef>> {
     if let [one] = arrays {
         return Ok(Some(Arc::clone(one)));
     }
+    let Some(first) = arrays.first() else { return Ok(None) };
     let parts: Vec<ArrayData> = arrays.iter().map(Array::to_data).collect();
     if !fit(&parts.iter().collect::<Vec<_>>(), true) {
         return Ok(None);
     }
     let rows = arrays.iter().map(Array::len).sum();
-    let joined = counted(concat(&arrays.iter().map(AsRef::as_ref).collect::<Vec<_>>())?, rows)?;
+    let joined = counted(concat(&arrays.iter().map(AsRef::as_ref).collect::<Vec<_>>())?, rows, first.data_type())?;
     Ok(Some(joined).filter(|joined| joined.len() == rows))
 }
 

@@ -2,6 +2,7 @@
 
 mod accept;
 mod assemble;
+mod bounds;
 mod ends;
 #[cfg(feature = "datafusion")]
 pub(crate) mod integers;
@@ -22,6 +23,7 @@ mod zero_width;
 
 pub(crate) use accept::{check_nulls, check_rows};
 pub(crate) use assemble::{LEAF_DATA, LEAF_VALIDITY, Ranges, Streams, TypeCounts, add_types, assemble, same_family, slots};
+pub(crate) use bounds::bounds_as;
 pub(crate) use ends::{Ends, stream_ends};
 pub(crate) use joined::joined;
 pub(crate) use leaf::{is_text, leaf_array, leaf_ptype, leaf_values};

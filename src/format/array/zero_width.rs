@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, FixedSizeBinaryArray};
+use arrow::array::{Array, ArrayRef, FixedSizeBinaryArray, make_array};
 use arrow::buffer::{Buffer, NullBuffer};
 use arrow::datatypes::DataType;
 
-use crate::format::error::Result;
+use crate::format::error::{Error, Result};
 
 /// So many of them.
 pub(super) fn zero_width(rows: usize, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
@@ -29,10 +29,23 @@ pub(super) fn has_zero_width(data_type: &DataType) -> bool {
     }
 }
 
-/// What a kernel picked, of which there should be so many: if there are not, no null was picked.
-pub(crate) fn counted(picked: ArrayRef, count: usize) -> Result<ArrayRef> {
-    match picked.data_type() {
+/// What a kernel picked out of values of a type, of which there should be so many: if there are not, no null was picked. Of runs, kernels forget what the fields are called.
+pub(crate) fn counted(picked: ArrayRef, count: usize, data_type: &DataType) -> Result<ArrayRef> {
+    match data_type {
         DataType::FixedSizeBinary(0) if picked.len() != count => zero_width(count, None),
+        DataType::RunEndEncoded(..) if picked.data_type() != data_type => {
+            let values = picked.to_data().child_data().get(1).cloned();
+            let values = values.filter(|values| Some(values.data_type()) == run_values(data_type));
+            values.ok_or_else(|| Error::invalid_argument(format!("{} were picked of {data_type}", picked.data_type())))?;
+            Ok(make_array(picked.to_data().into_builder().data_type(data_type.clone()).build()?))
+        }
         _ => Ok(picked),
+    }
+}
+
+fn run_values(data_type: &DataType) -> Option<&DataType> {
+    match data_type {
+        DataType::RunEndEncoded(_, values) => Some(values.data_type()),
+        _ => None,
     }
 }

@@ -465,3 +465,19 @@ fn a_union_of_old_has_nulls_of_its_own() {
         assert_eq!(values, [Some(1), Some(2), None, Some(4)], "{mode:?}");
     }
 }
+
+#[test]
+fn a_null_of_a_union_of_old_may_be_more_than_there_is_memory_for() {
+    let list = |item: DataType| DataType::FixedSizeList(Arc::new(Field::new("item", item, true)), i32::MAX);
+    let nothing = |body: usize| (i64::try_from(body).unwrap(), 0);
+    for (child, nodes) in [(list(list(DataType::Int64)), 3), (DataType::FixedSizeBinary(i32::MAX), 1)] {
+        let fields: UnionFields = [(0, Arc::new(Field::new("x", child, true)))].into_iter().collect();
+        // One null row; the type id and the offset that it has not.
+        let body = vec![0; 24];
+        let buffers = [(0, 1), (8, 1), (16, 4)].into_iter().chain(vec![nothing(24); nodes + 1]).collect();
+        let nodes = std::iter::once((1, 1)).chain(vec![(0, 0); nodes]).collect();
+        let claims = Claims { rows: 1, nodes, buffers, body, version: fb::MetadataVersion::V4, ..Default::default() };
+        let error = read(&stream(DataType::Union(fields, UnionMode::Dense), &[claims])).unwrap_err();
+        assert!(error.to_string().contains("are the most"), "{error}");
+    }
+}

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::*;
+use arrow::buffer::{BooleanBuffer, OffsetBuffer};
 use arrow::compute::{concat_batches, filter};
 use arrow::datatypes::*;
 use bytes::Bytes;
@@ -393,4 +394,53 @@ fn a_flipped_zone_map_is_no_zone_map() {
     }
     assert!(refused > 50, "{refused}");
     assert_eq!(read_all(&file, 4000).unwrap().1.len(), 4);
+}
+
+#[test]
+fn rows_of_runs_keep_the_names_of_their_fields() {
+    let ends = Arc::new(Field::new("ends", DataType::Int32, false));
+    let values = Arc::new(Field::new("of", DataType::Int64, false).with_metadata([("a".to_owned(), "b".to_owned())].into()));
+    let runs = RunArray::<Int32Type>::try_new(&Int32Array::from(vec![3, 1000, 2000]), &Int64Array::from(vec![7, 8, 9])).unwrap();
+    let runs = make_array(runs.to_data().into_builder().data_type(DataType::RunEndEncoded(ends, values)).build().unwrap());
+    let batch = RecordBatch::try_from_iter([("r", Arc::clone(&runs))]).unwrap();
+    let file = write(&batch.schema(), std::slice::from_ref(&batch), WriterOptions::default()).unwrap();
+    let mut morsel = morsel(&file, None, 4000);
+    let rows = morsel.next_rows(1);
+    let keep: BooleanBuffer = (0..2000).map(|row| row % 500 == 1).collect();
+    let kept = morsel.read_kept(0, &rows, &keep).unwrap().unwrap();
+    assert_eq!((kept.data_type(), kept.len()), (runs.data_type(), 4));
+    let kept = kept.as_any().downcast_ref::<RunArray<Int32Type>>().unwrap().downcast::<Int64Array>().unwrap();
+    assert_eq!(kept.into_iter().collect::<Vec<_>>(), [Some(7), Some(8), Some(9), Some(9)]);
+}
+
+#[test]
+fn lists_of_very_many_values_are_counted_without_them() {
+    let values: ArrayRef = Arc::new(BooleanArray::new(BooleanBuffer::new_unset((1 << 28) + 8), None));
+    let length = i32::try_from(values.len()).unwrap();
+    let list = ListArray::new(Arc::new(Field::new("item", DataType::Boolean, false)), OffsetBuffer::new(vec![0, 0, length].into()), values, None);
+    let batch = RecordBatch::try_from_iter([("l", Arc::new(list) as ArrayRef)]).unwrap();
+    let file = write(&batch.schema(), std::slice::from_ref(&batch), WriterOptions { statistics: false, ..Default::default() }).unwrap();
+    let counted = DataType::List(Arc::new(Field::new("item", DataType::Null, true)));
+    let schema = Arc::new(Schema::new(vec![Field::new("l", counted, false)]));
+    let read = morsel(&file, Some(schema), 10).next_batch().unwrap().unwrap();
+    assert_eq!(read.column(0).as_list::<i32>().value_length(1), length);
+}
+
+#[test]
+fn strings_that_are_written_out_are_so_for_fewer_rows() {
+    let text = "x".repeat(1 << 20);
+    let mut builder = StringViewBuilder::new();
+    let block = builder.append_block(text.into_bytes().into());
+    for _ in 0..160 {
+        builder.try_append_view(block, 0, 1 << 20).unwrap();
+    }
+    let batch = RecordBatch::try_from_iter([("v", Arc::new(builder.finish()) as ArrayRef)]).unwrap();
+    let file = write(&batch.schema(), std::slice::from_ref(&batch), WriterOptions::default()).unwrap();
+    let as_strings = Arc::new(Schema::new(vec![Field::new("v", DataType::Utf8, true)]));
+    let (mut read, mut rows) = (morsel(&file, Some(as_strings), 1000), Vec::new());
+    while let Some(batch) = read.next_batch().unwrap() {
+        assert!(batch.column(0).as_string::<i32>().iter().flatten().all(|text| text.len() == 1 << 20));
+        rows.push(batch.num_rows());
+    }
+    assert_eq!(rows, [80, 80]);
 }

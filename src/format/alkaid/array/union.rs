@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, UnionArray, make_array, new_null_array};
+use arrow::array::{Array, ArrayRef, UnionArray, make_array};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, UnionFields, UnionMode};
 
 use super::reader::{Reader, first};
 use crate::format::alkaid::batch::Node;
 use crate::format::alkaid::schema::Shape;
-use crate::format::array::joined;
+use crate::format::array::{joined, null_array};
 use crate::format::error::{Error, Result};
 
 pub(super) fn union(reader: &mut Reader<'_>, node: Node, fields: &UnionFields, mode: UnionMode, shape: &Shape) -> Result<ArrayRef> {
@@ -55,7 +55,7 @@ fn lowered(
     };
     let too_many = || Error::unsupported("a dense union has too many values");
     let null = i32::try_from(child.len()).map_err(|_| too_many())?;
-    *child = joined(&[Arc::clone(child), new_null_array(child.data_type(), 1)])?.ok_or_else(too_many)?;
+    *child = joined(&[Arc::clone(child), null_array(child.data_type(), 1, 1)?])?.ok_or_else(too_many)?;
     let offsets = offsets.iter().zip(nulls.iter()).map(|(own, valid)| if valid { *own } else { null }).collect();
     Ok((ids, Some(offsets), children))
 }

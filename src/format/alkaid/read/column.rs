@@ -6,10 +6,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::cast::AsArray;
-use arrow::array::{Array, ArrayRef, BooleanArray, BooleanBufferBuilder, UInt64Array, make_array, new_empty_array};
-use arrow::buffer::BooleanBuffer;
+use arrow::array::{Array, ArrayRef, BooleanArray, BooleanBufferBuilder, GenericByteArray, UInt64Array, make_array, new_empty_array};
+use arrow::buffer::{BooleanBuffer, OffsetBuffer};
 use arrow::compute::{CastOptions, cast_with_options, filter};
-use arrow::datatypes::{DataType, Field};
+use arrow::datatypes::{ArrowNativeType, ByteArrayType, DataType, Field};
 
 use super::dictionaries::Dictionary;
 use super::meta::FileMeta;
@@ -141,15 +141,55 @@ fn converted(array: ArrayRef, out: &DataType) -> Result<ArrayRef> {
     if array.data_type() == out {
         return Ok(array);
     }
-    let spells = matches!(array.data_type(), DataType::Dictionary(..) | DataType::RunEndEncoded(..));
-    if spells {
+    if is_spelled(array.data_type(), out) {
         check_spelled(spelled_bytes(&array), array.len())?;
     }
+    let array = rebased(array, out)?;
     let options = CastOptions { safe: false, ..CastOptions::default() };
     let cast = cast_with_options(&array, out, &options);
     let unlike = |error| Error::invalid_argument(format!("a column of {} cannot be read as {out}: {error}", array.data_type()));
     let cast = cast.map_err(unlike)?;
     if cast.len() == array.len() { Ok(cast) } else { Err(Error::invalid_argument(format!("a column cannot be read as {out}"))) }
+}
+
+/// Whether values are written out one by one when they are read as another type: those of dictionaries and runs, and strings that had more room.
+fn is_spelled(file: &DataType, out: &DataType) -> bool {
+    use DataType::{Binary, BinaryView, Dictionary, FixedSizeList, LargeBinary, LargeList, LargeListView, LargeUtf8, List, ListView};
+    use DataType::{Map, RunEndEncoded, Struct, Utf8, Utf8View};
+    match (file, out) {
+        (file, out) if file == out => false,
+        (Dictionary(..) | RunEndEncoded(..), _) => true,
+        (Utf8View | BinaryView | LargeUtf8 | LargeBinary, Utf8 | Binary | LargeUtf8 | LargeBinary) => true,
+        (Struct(file), Struct(out)) => file.iter().zip(out).any(|(file, out)| is_spelled(file.data_type(), out.data_type())),
+        (List(file) | LargeList(file) | ListView(file) | LargeListView(file) | FixedSizeList(file, _) | Map(file, _), out) => match out {
+            List(out) | LargeList(out) | ListView(out) | LargeListView(out) | FixedSizeList(out, _) | Map(out, _) => {
+                is_spelled(file.data_type(), out.data_type())
+            }
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Strings with offsets that smaller ones can hold, if they are to be read as those: rows far behind in a batch have great ones.
+fn rebased(array: ArrayRef, out: &DataType) -> Result<ArrayRef> {
+    let is_smaller = matches!(out, DataType::Utf8 | DataType::Binary);
+    match array.data_type() {
+        DataType::LargeUtf8 if is_smaller => Ok(Arc::new(from_zero(array.as_string::<i64>())?)),
+        DataType::LargeBinary if is_smaller => Ok(Arc::new(from_zero(array.as_binary::<i64>())?)),
+        _ => Ok(array),
+    }
+}
+
+fn from_zero<T: ByteArrayType<Offset = i64>>(array: &GenericByteArray<T>) -> Result<GenericByteArray<T>> {
+    let (first, end) = array.value_offsets().first().zip(array.value_offsets().last()).map_or((0, 0), |(first, end)| (*first, *end));
+    if first == 0 || i32::try_from(end).is_ok() { Ok(array.clone()) } else { moved(array, first, end) }
+}
+
+fn moved<T: ByteArrayType<Offset = i64>>(array: &GenericByteArray<T>, first: i64, end: i64) -> Result<GenericByteArray<T>> {
+    let lengths = array.value_offsets().windows(2).map(|pair| (pair[1] - pair[0]).as_usize());
+    let values = array.values().slice_with_length(first.as_usize(), (end - first).as_usize());
+    Ok(GenericByteArray::try_new(OffsetBuffer::from_lengths(lengths), values, array.nulls().cloned())?)
 }
 
 /// Rows of ascending ranges, and of those that have a bit in `keep`.
@@ -168,7 +208,7 @@ fn picked(array: &ArrayRef, ranges: &[Range<usize>], keep: Option<&BooleanBuffer
         return Err(Error::invalid_argument(format!("{} bits for {} rows", mask.len(), span.len())));
     }
     let count = mask.count_set_bits();
-    counted(filter(&span, &BooleanArray::from(mask))?, count)
+    counted(filter(&span, &BooleanArray::from(mask))?, count, span.data_type())
 }
 
 /// The bits of ranges as bits of all rows between them.
@@ -184,4 +224,22 @@ fn spread(start: usize, length: usize, ranges: &[Range<usize>], keep: Option<&Bo
         bit += range.len();
     }
     mask.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::LargeStringArray;
+
+    use super::*;
+
+    #[test]
+    fn strings_far_behind_in_a_batch_have_offsets_from_zero() {
+        let all = LargeStringArray::from(vec![Some("a"), Some("bc"), None, Some(""), Some("def")]);
+        for (start, length) in [(0, 5), (1, 4), (2, 2), (4, 1), (5, 0)] {
+            let slice = all.slice(start, length);
+            let offsets = slice.value_offsets();
+            let moved = moved(&slice, offsets[0], offsets[length]).unwrap();
+            assert_eq!((&moved, moved.value_offsets()[0]), (&slice, 0));
+        }
+    }
 }

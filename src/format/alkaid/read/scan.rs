@@ -19,7 +19,7 @@ use crate::format::error::{Error, Result};
 use crate::format::patience::Patience;
 use crate::format::requests::Fetched;
 use crate::format::rows::{Rest, Rows};
-use crate::format::scan::{Answer, Level, Load, Loading, Scan, ScanRequest, Step};
+use crate::format::scan::{Answer, Level, Load, Loading, Scan, ScanRequest, Step, Zones};
 
 /// A scan of a file or stream. Its steps are: [`Step::Prune`] the record batches, if there is something to prune by; [`Step::Fetch`] their metadata, if
 /// it is not loaded; and for each batch [`Step::Prune`] it again, if what is wanted changes, [`Step::Fetch`] the columns to select by and [`Step::Select`] rows, if that is worth it, [`Step::Fetch`] the
@@ -30,6 +30,8 @@ pub struct AlkaidScan {
     request: ScanRequest,
     wanted: Vec<WantedColumn>,
     batches: VecDeque<usize>,
+    /// What is known of the batches, to be shown again before each of them is read; and where each of them is in it.
+    known: Option<(Zones, HashMap<usize, usize>)>,
     /// The plans of the next batches, whose bytes have come with those of the ones before.
     ahead: VecDeque<BatchPlan>,
     fetched_ahead: Fetched,
@@ -69,6 +71,7 @@ impl AlkaidScan {
             request,
             wanted,
             batches,
+            known: None,
             ahead: VecDeque::new(),
             fetched_ahead: Fetched::default(),
             dictionaries: HashMap::new(),
@@ -97,7 +100,8 @@ impl AlkaidScan {
         if self.request.prune_columns.is_empty() || self.batches.is_empty() {
             return self.load();
         }
-        let zones = batch_zones(&self.meta, Level::Stripe, &self.request.prune_columns, self.batches.make_contiguous())?;
+        let zones = batch_zones(&self.meta, &self.request.prune_columns, self.batches.make_contiguous())?;
+        self.known = self.request.prune_again.then(|| (zones.clone(), self.batches.iter().copied().zip(0..).collect()));
         self.state = State::Prune;
         Ok(Step::Prune(zones))
     }
@@ -141,13 +145,13 @@ impl AlkaidScan {
     }
 
     fn next_batch(&mut self) -> Result<Step> {
-        match self.batches.front() {
-            Some(batch) if self.request.prune_again && !self.request.prune_columns.is_empty() => {
-                let zones = batch_zones(&self.meta, Level::Page, &self.request.prune_columns, &[*batch])?;
+        let known = self.known.as_ref().zip(self.batches.front());
+        match known.and_then(|((zones, places), batch)| Some(zones.slice(Level::Page, *places.get(batch)?, 1))) {
+            Some(zones) => {
                 self.state = State::PruneAgain;
                 Ok(Step::Prune(zones))
             }
-            _ => self.read_next(),
+            None => self.read_next(),
         }
     }
 

@@ -9,10 +9,10 @@ use crate::format::alkaid::zones::{Side, Zone, bound_array, leaf_type};
 use crate::format::error::Result;
 use crate::format::scan::{ColumnSummary, FieldPath, Level, ZoneColumn, Zones};
 
-/// One zone per batch, which is a stripe, and the only page of it.
-pub(super) fn batch_zones(meta: &FileMeta, level: Level, columns: &[FieldPath], batches: &[usize]) -> Result<Zones> {
+/// One zone per batch.
+pub(super) fn batch_zones(meta: &FileMeta, columns: &[FieldPath], batches: &[usize]) -> Result<Zones> {
     let rows = batches.iter().filter_map(|batch| meta.spans().get(*batch)).map(|span| span.rows);
-    let mut zones = Zones { level, row_counts: UInt64Array::from_iter_values(rows), columns: Vec::new() };
+    let mut zones = Zones { level: Level::Stripe, row_counts: UInt64Array::from_iter_values(rows), columns: Vec::new() };
     // Nothing is recorded of fields within structs.
     for path in columns.iter().filter(|path| path.fields.is_empty()) {
         let field = meta.field(path.column)?;

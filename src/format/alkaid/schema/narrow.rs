@@ -42,17 +42,22 @@ impl Shape {
             left.push(with_type(field, &child.data_type));
             children.push(child);
         }
-        Ok((!is_whole).then(|| Self { data_type: DataType::Struct(left.into()), dictionary: None, children }))
+        Ok((!is_whole).then(|| Self { data_type: DataType::Struct(left.into()), dictionary: None, children, is_counted: false }))
     }
 
     fn narrowed_list(&self, item: &FieldRef, wanted: &FieldRef, list: impl Fn(FieldRef) -> DataType) -> Result<Option<Self>> {
         let Some(child) = self.children.first() else { return Ok(None) };
         if listed_item(item.data_type(), wanted.data_type()).is_none() {
-            let child = Self { data_type: DataType::Null, dictionary: None, children: Vec::new() };
-            return Ok(Some(Self { data_type: list(Arc::clone(wanted)), dictionary: None, children: vec![child] }));
+            let child = Self { data_type: DataType::Null, dictionary: None, children: Vec::new(), is_counted: true };
+            return Ok(Some(Self { data_type: list(Arc::clone(wanted)), dictionary: None, children: vec![child], is_counted: false }));
         }
         let narrowed = child.narrowed(wanted.data_type())?;
-        Ok(narrowed.map(|child| Self { data_type: list(with_type(item, &child.data_type)), dictionary: None, children: vec![child] }))
+        Ok(narrowed.map(|child| Self {
+            data_type: list(with_type(item, &child.data_type)),
+            dictionary: None,
+            children: vec![child],
+            is_counted: false,
+        }))
     }
 }
 
@@ -87,10 +92,8 @@ impl Walk<'_> {
         let buffers = own.buffers + bitmaps + variadic.iter().sum::<usize>();
         let node = self.nodes.next().ok_or_else(|| Error::invalid_file("a batch has too few fields"))?;
         let buffers: Vec<_> = self.buffers.by_ref().take(buffers).cloned().collect();
-        // Of values that are left out, it is known how many there are.
-        let is_counted = |wanted: &Shape| wanted.data_type == DataType::Null && whole.data_type != DataType::Null;
         self.left.nodes.extend(wanted.map(|_| *node));
-        let wanted = wanted.filter(|wanted| !is_counted(wanted));
+        let wanted = wanted.filter(|wanted| !wanted.is_counted);
         if wanted.is_some() {
             self.left.buffers.extend(buffers);
             self.left.variadic.extend(variadic);

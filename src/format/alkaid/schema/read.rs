@@ -76,7 +76,7 @@ impl Reader {
         }
         let values = types::data_type(field, fields)?;
         adopt_types(&values, &mut children);
-        let shape = Shape { data_type: values, dictionary: None, children };
+        let shape = Shape { data_type: values, dictionary: None, children, is_counted: false };
         let (shape, ordered) = match field.dictionary() {
             None => (shape, false),
             Some(encoding) => (self.dictionary(&encoding, shape)?, encoding.isOrdered()),
@@ -102,7 +102,7 @@ impl Reader {
                 self.dictionaries.insert(id, values);
             }
         }
-        Ok(Shape { data_type, dictionary: Some(id), children: Vec::new() })
+        Ok(Shape { data_type, dictionary: Some(id), children: Vec::new(), is_counted: false })
     }
 }
 

@@ -13,6 +13,8 @@ pub(crate) struct Shape {
     pub(crate) dictionary: Option<i64>,
     /// Children in the order of the file.
     pub(crate) children: Vec<Shape>,
+    /// Of its values nothing is read but how many there are.
+    pub(crate) is_counted: bool,
 }
 
 /// How many of each there are, or come before, in a flattened record batch.

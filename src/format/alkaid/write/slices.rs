@@ -37,7 +37,8 @@ pub(super) fn dense_union(union: &UnionArray) -> Result<(Vec<i32>, Vec<ArrayRef>
         let own = || union.type_ids().iter().zip(offsets.iter()).filter(|(of, _)| **of == id).map(|(_, offset)| *offset);
         if !own().is_sorted() {
             let order = Int32Array::from_iter_values(own());
-            children.push(counted(take(union.child(id), &order, None)?, order.len())?);
+            let child = union.child(id);
+            children.push(counted(take(child, &order, None)?, order.len(), child.data_type())?);
             let places = moved.iter_mut().zip(union.type_ids().iter()).filter(|(_, of)| **of == id);
             (0..).zip(places).for_each(|(place, (offset, _))| *offset = place);
             continue;

@@ -9,6 +9,7 @@ use arrow::datatypes::{DataType, IntervalUnit};
 use half::f16;
 
 use super::wire::{Bound, Zone};
+use crate::format::array::bounds_as;
 use crate::format::error::{Error, Result};
 
 /// Longer strings and binaries are cut here.
@@ -117,12 +118,7 @@ fn float(data_type: &DataType, bytes: &[u8]) -> Option<f64> {
 pub(crate) fn bound_array<'a>(data_type: &DataType, bounds: impl Iterator<Item = Option<&'a Bound>>) -> Result<ArrayRef> {
     let bounds: Vec<Option<&[u8]>> = bounds.map(|bound| bound.map(|bound| bound.bytes.as_slice())).collect();
     let Some(leaf) = leaf_type(data_type) else { return Ok(new_null_array(data_type, bounds.len())) };
-    let array = leaf_array(leaf, &bounds)?;
-    if leaf == data_type {
-        return Ok(array);
-    }
-    // A dictionary may have fewer keys than there are bounds.
-    Ok(cast(&array, data_type).unwrap_or_else(|_| new_null_array(data_type, bounds.len())))
+    Ok(bounds_as(leaf_array(leaf, &bounds)?, data_type))
 }
 
 fn leaf_array(leaf: &DataType, bounds: &[Option<&[u8]>]) -> Result<ArrayRef> {

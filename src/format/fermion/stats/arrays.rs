@@ -6,7 +6,6 @@ use arrow::array::{
     Array, ArrayRef, BinaryArray, BinaryViewArray, BooleanArray, Decimal128Array, Decimal256Array, FixedSizeBinaryArray, LargeBinaryArray,
     LargeStringArray, PrimitiveArray, StringArray, StringViewArray, make_array, new_null_array,
 };
-use arrow::compute::cast;
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, IntervalUnit, UInt8Type,
     UInt16Type, UInt32Type, UInt64Type, i256,
@@ -17,6 +16,7 @@ use super::bounds::{above, decimal_of, valid_prefix};
 use super::collect::is_bytes;
 use super::map::{f64_key, f64_of_key, prefix_of_key, u64_of_key};
 use super::{Bounds, ZoneStats};
+use crate::format::array::bounds_as;
 use crate::format::error::{Error, Result};
 use crate::format::fermion::schema::leaf_type;
 
@@ -52,10 +52,7 @@ pub fn bound_array<'a>(data_type: &DataType, zones: impl Iterator<Item = Zone<'a
 
 /// Values of a column's [`leaf_type`] as an array of the column's type; nulls if they do not fit, say a dictionary with keys that are too narrow.
 pub fn to_column_type(leaf: ArrayRef, data_type: &DataType) -> ArrayRef {
-    if leaf.data_type() == data_type {
-        return leaf;
-    }
-    cast(&leaf, data_type).unwrap_or_else(|_| new_null_array(data_type, leaf.len()))
+    bounds_as(leaf, data_type)
 }
 
 /// Whether [`bound_array`] gives the exact least or greatest value for this zone.
