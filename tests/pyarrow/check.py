@@ -204,12 +204,13 @@ def check(rng, rewrite, scratch):
 
 def in_polars(data_type):
     """Whether Polars has such a type. It ends the process over some that it does not have."""
-    if pa.types.is_list(data_type) or pa.types.is_large_list(data_type):
+    if pa.types.is_list(data_type) or pa.types.is_large_list(data_type) or pa.types.is_fixed_size_list(data_type):
         return in_polars(data_type.value_type)
     if pa.types.is_struct(data_type):
         return all(in_polars(field.type) for field in data_type)
     kinds = [pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view]
-    kinds += [pa.types.is_binary, pa.types.is_large_binary, pa.types.is_date32]
+    kinds += [pa.types.is_binary, pa.types.is_large_binary, pa.types.is_date32, pa.types.is_timestamp, pa.types.is_duration, pa.types.is_time64]
+    kinds += [pa.types.is_decimal128, pa.types.is_null]
     return data_type != pa.float16() and any(kind(data_type) for kind in kinds)
 
 

@@ -85,7 +85,13 @@ pub(super) fn message(claims: &Claims) -> Vec<u8> {
 
 /// A stream of one column and these messages.
 pub(super) fn stream(data_type: DataType, messages: &[Claims]) -> Bytes {
-    let schema = Arc::new(Schema::new(vec![Field::new("a", data_type, true)]));
+    stream_of(vec![data_type], messages)
+}
+
+/// A stream of columns and these messages.
+pub(super) fn stream_of(data_types: Vec<DataType>, messages: &[Claims]) -> Bytes {
+    let fields = data_types.into_iter().zip('a'..).map(|(data_type, name)| Field::new(name, data_type, true));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let options = WriterOptions { form: Form::Stream, flavor: Flavor::Arrow, alignment: 8, ..Default::default() };
     let file = write(&schema, &[], options).unwrap();
     Bytes::from([file[..file.len() - 8].to_vec(), messages.iter().flat_map(message).collect()].concat())

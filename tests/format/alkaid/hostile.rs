@@ -11,7 +11,7 @@ use datafusion_fermion::format::scan::Section;
 use datafusion_fermion::format::{Error, ErrorKind};
 use flatbuffers::FlatBufferBuilder;
 
-use super::claims::{Claims, framed, ints, of_ints, stream};
+use super::claims::{Claims, framed, ints, of_ints, stream, stream_of};
 use super::drive::{Store, read_all, read_all_with, write};
 
 /// Reads, and looks at every value of what was read.
@@ -479,5 +479,17 @@ fn a_null_of_a_union_of_old_may_be_more_than_there_is_memory_for() {
         let claims = Claims { rows: 1, nodes, buffers, body, version: fb::MetadataVersion::V4, ..Default::default() };
         let error = read(&stream(DataType::Union(fields, UnionMode::Dense), &[claims])).unwrap_err();
         assert!(error.to_string().contains("are the most"), "{error}");
+    }
+}
+
+#[test]
+fn columns_have_buffers_of_their_own() {
+    for (second, overlaps) in [((16, 16), false), ((8, 16), true), ((0, 16), true), ((0, 32), true)] {
+        let body = of_ints(&[1, 2, 3, 4, 5, 6, 7, 8]);
+        let claims = Claims { rows: 4, nodes: vec![(4, 0); 2], buffers: vec![(0, 0), (0, 16), (0, 0), second], body, ..Default::default() };
+        match read(&stream_of(vec![DataType::Int32, DataType::Int32], &[claims])) {
+            Ok(batches) => assert_eq!((overlaps, batches[0].column(1).as_primitive::<Int32Type>().value(0)), (false, 5)),
+            Err(error) => assert!(overlaps && error.to_string().contains("overlap"), "{second:?}: {error}"),
+        }
     }
 }
