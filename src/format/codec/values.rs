@@ -229,11 +229,12 @@ impl Decoded {
 pub struct Output {
     ptype: PType,
     store: Store,
-    /// Bytes of the buffers that views point into.
+    /// Bytes of the buffers that views point into, and the most that they may be.
     held: usize,
+    held_max: usize,
 }
 
-/// Twice what the slots of one row may take in a stream: of the first page and the last, not all has to be of the row.
+/// What the strings of a batch may take, where each is a row: if that is more, fewer rows can be read at once.
 pub(crate) const HELD_MAX: usize = 2 << 30;
 
 #[derive(Debug)]
@@ -251,7 +252,12 @@ impl Output {
             None if ptype == PType::Bool => Store::Bool(BooleanBufferBuilder::new(capacity)),
             None => Store::Views { views: Vec::with_capacity(capacity), buffers: Vec::new() },
         };
-        Self { ptype, store, held: 0 }
+        Self { ptype, store, held: 0, held_max: usize::MAX }
+    }
+
+    /// The same, for values that are rows: those of several pages hold no more than [`HELD_MAX`] bytes.
+    pub(crate) fn of_rows(ptype: PType, capacity: usize) -> Self {
+        Self { held_max: HELD_MAX, ..Self::new(ptype, capacity) }
     }
 
     /// The type of the values.
@@ -361,14 +367,14 @@ impl Output {
     /// Where views are appended that point into `buffers`, and the index that the first of these now has. Consecutive ranges of a page, which
     /// bring the same buffers again, share one entry.
     pub(super) fn views(&mut self, buffers: &[Buffer]) -> Result<(&mut Vec<u128>, u32)> {
-        let Self { store: Store::Views { views, buffers: known }, held, .. } = self else { return Err(mixed_up()) };
+        let Self { store: Store::Views { views, buffers: known }, held, held_max, .. } = self else { return Err(mixed_up()) };
         let tail = known.len().saturating_sub(buffers.len());
         let same = known.len() - tail == buffers.len() && known[tail..].iter().zip(buffers).all(|(a, b)| a.ptr_eq(b));
         let base = if same { tail } else { known.len() };
         if !same {
             *held = buffers.iter().map(Buffer::len).fold(*held, usize::saturating_add);
             // Few bytes of a file can stand for each of them. What one page has is what it may have.
-            if *held > HELD_MAX && !known.is_empty() {
+            if *held > *held_max && !known.is_empty() {
                 return Err(Error::too_many_rows(format!("the strings of a batch take {held} bytes")));
             }
             known.extend_from_slice(buffers);
@@ -460,7 +466,7 @@ mod tests {
     #[test]
     fn strings_that_a_few_bytes_stand_for_do_not_take_all_memory() {
         let many = Buffer::from(vec![0u8; 64 << 20]);
-        let mut out = Output::new(PType::Bytes, 0);
+        let mut out = Output::of_rows(PType::Bytes, 0);
         let pages = (0..).take_while(|page| out.views(&[many.slice(*page)]).is_ok()).count();
         assert_eq!(pages, HELD_MAX / (64 << 20));
         assert!(out.views(&[many.slice(1000)]).unwrap_err().is_splittable());

@@ -82,7 +82,14 @@ impl Reader<'_> {
             ListView(item) => list::list_view::<i32>(self, node, item, only_child(shape)?),
             LargeListView(item) => list::list_view::<i64>(self, node, item, only_child(shape)?),
             Map(entries, sorted) => list::map(self, node, entries, *sorted, only_child(shape)?),
-            FixedSizeList(item, size) => self.fixed_size_list(node, item, *size, only_child(shape)?),
+            FixedSizeList(item, size) => {
+                let child = only_child(shape)?;
+                if child.is_counted {
+                    // Without values, no byte stands for the lists either.
+                    self.check_slots(node, &Null)?;
+                }
+                self.fixed_size_list(node, item, *size, child)
+            }
             Struct(fields) => self.structure(node, fields, shape),
             Union(fields, mode) => union::union(self, node, fields, *mode, shape),
             Dictionary(keys, values) => encoded::dictionary(self, node, shape, keys, values),

@@ -66,7 +66,11 @@ impl LoadedColumn {
                 Some(entries) => entries,
                 None => return Ok(None),
             },
-            _ => self.converted(Arc::clone(values))?,
+            // What they are too large for may never be asked of them.
+            _ => match self.converted(Arc::clone(values)) {
+                Ok(values) => values,
+                Err(_) => return Ok(None),
+            },
         };
         let rows = picked(array, rows.ranges(), None)?;
         let Some(dictionary) = rows.as_any_dictionary_opt() else { return Ok(None) };
@@ -152,21 +156,14 @@ fn converted(array: ArrayRef, out: &DataType) -> Result<ArrayRef> {
     if cast.len() == array.len() { Ok(cast) } else { Err(Error::invalid_argument(format!("a column cannot be read as {out}"))) }
 }
 
-/// Whether values are written out one by one when they are read as another type: those of dictionaries and runs, and strings that had more room.
+/// Whether values are written out one by one when they are read as another type: those of dictionaries and runs, and strings that were views. Of lists, all that a batch has are, however few
+/// of its rows are read.
 fn is_spelled(file: &DataType, out: &DataType) -> bool {
-    use DataType::{Binary, BinaryView, Dictionary, FixedSizeList, LargeBinary, LargeList, LargeListView, LargeUtf8, List, ListView};
-    use DataType::{Map, RunEndEncoded, Struct, Utf8, Utf8View};
+    use DataType::{Binary, BinaryView, Dictionary, LargeBinary, LargeUtf8, RunEndEncoded, Struct, Utf8, Utf8View};
     match (file, out) {
         (file, out) if file == out => false,
-        (Dictionary(..) | RunEndEncoded(..), _) => true,
-        (Utf8View | BinaryView | LargeUtf8 | LargeBinary, Utf8 | Binary | LargeUtf8 | LargeBinary) => true,
+        (Dictionary(..) | RunEndEncoded(..), _) | (Utf8View | BinaryView, Utf8 | Binary | LargeUtf8 | LargeBinary) => true,
         (Struct(file), Struct(out)) => file.iter().zip(out).any(|(file, out)| is_spelled(file.data_type(), out.data_type())),
-        (List(file) | LargeList(file) | ListView(file) | LargeListView(file) | FixedSizeList(file, _) | Map(file, _), out) => match out {
-            List(out) | LargeList(out) | ListView(out) | LargeListView(out) | FixedSizeList(out, _) | Map(out, _) => {
-                is_spelled(file.data_type(), out.data_type())
-            }
-            _ => false,
-        },
         _ => false,
     }
 }
@@ -183,7 +180,13 @@ fn rebased(array: ArrayRef, out: &DataType) -> Result<ArrayRef> {
 
 fn from_zero<T: ByteArrayType<Offset = i64>>(array: &GenericByteArray<T>) -> Result<GenericByteArray<T>> {
     let (first, end) = array.value_offsets().first().zip(array.value_offsets().last()).map_or((0, 0), |(first, end)| (*first, *end));
-    if first == 0 || i32::try_from(end).is_ok() { Ok(array.clone()) } else { moved(array, first, end) }
+    if i32::try_from(end).is_ok() {
+        return Ok(array.clone());
+    }
+    if i32::try_from(end - first).is_err() && array.len() > 1 {
+        return Err(Error::too_many_rows(format!("the strings of a batch take {} bytes", end - first)));
+    }
+    moved(array, first, end)
 }
 
 fn moved<T: ByteArrayType<Offset = i64>>(array: &GenericByteArray<T>, first: i64, end: i64) -> Result<GenericByteArray<T>> {

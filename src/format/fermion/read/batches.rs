@@ -109,7 +109,7 @@ impl LoadedBatches {
         if count > STRIPE_BATCHES_MAX {
             return Err(Error::invalid_file(format!("{count} batches in a stripe, which has {STRIPE_BATCHES_MAX} at most")));
         }
-        let expect = Expect { ptype, text: false, extra: 0, checksums: self.checksums };
+        let expect = Expect { ptype, text: false, extra: 0, checksums: self.checksums, are_rows: false };
         match pages.decode(&expect, &[0..count])? {
             Decoded::Fixed(numbers) => Ok(numbers),
             _ => Err(Error::invalid_file("ids and lengths of batches are not stored as numbers")),

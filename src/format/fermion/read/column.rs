@@ -90,7 +90,7 @@ impl LoadedColumn {
     fn kept_leaf(&self, ptype: PType, ranges: &Ranges, keep: &BooleanBuffer) -> Result<Option<ArrayRef>> {
         let LoadedStream::Pages(pages) = self.stream(LEAF_DATA)? else { return Ok(None) };
         let count = keep.count_set_bits();
-        let mut out = Output::new(ptype, count.saturating_add(BLOCK));
+        let mut out = Output::of_rows(ptype, count.saturating_add(BLOCK));
         let mut bit = 0;
         let expect = self.expect(ptype, is_text(&self.out_type), 0);
         for piece in pages.pieces(ranges) {
@@ -194,7 +194,7 @@ impl LoadedColumn {
     }
 
     fn expect(&self, ptype: PType, text: bool, extra: u32) -> Expect {
-        Expect { ptype, text, extra, checksums: self.checksums }
+        Expect { ptype, text, extra, checksums: self.checksums, are_rows: self.leaf().is_some() }
     }
 }
 

@@ -75,6 +75,8 @@ pub(super) struct Expect {
     pub(super) text: bool,
     pub(super) extra: u32,
     pub(super) checksums: bool,
+    /// There is one value for each row.
+    pub(super) are_rows: bool,
 }
 
 impl LoadedPages {
@@ -228,7 +230,8 @@ impl LoadedPages {
             let (page, _) = piece?;
             self.open(page, expect).map(drop).map_err(|error| error.at(page.range.start))
         })?;
-        let mut out = Output::new(expect.ptype, slots(ranges).saturating_add(expect.extra as usize));
+        let new = if expect.are_rows { Output::of_rows } else { Output::new };
+        let mut out = new(expect.ptype, slots(ranges).saturating_add(expect.extra as usize));
         self.pieces(ranges).try_for_each(|piece| {
             let (page, local) = piece?;
             // An offsets page has one number more than it has slots, and so has the range decoded.
