@@ -277,9 +277,9 @@ impl Zones {
 pub struct ZoneColumn {
     /// Which column it is, as the scan was asked.
     pub column: FieldPath,
-    /// Lower bounds, of the column's type.
+    /// Lower bounds, of the column's type; of runs, whose ends may not be able to number them, perhaps of that of its values.
     pub min: ArrayRef,
-    /// Upper bounds, of the column's type.
+    /// Upper bounds, of the same type.
     pub max: ArrayRef,
     /// Nulls.
     pub null_counts: UInt64Array,

@@ -10,8 +10,8 @@ use tokio::io::AsyncWriteExt;
 #[cfg(unix)]
 use super::recycle;
 
-/// Bytes are handed over in pieces of this size, whose places in the file are multiples of it. The kernel keeps a file in memory in pieces as large as those that it was written in,
-/// up to a limit that is above this in none that we know: of large ones it is read twice as fast as of those that a format makes, of which some have only the eight bytes of an end.
+/// Bytes are handed over in pieces of this size, whose places in the file are multiples of it. Linux keeps a file in memory in pieces as large as those that it was written in (ext4, 6.18): of large
+/// ones it is read more than twice as fast as of those that a format makes, of which some have only the eight bytes of an end.
 const PIECE: usize = 1 << 20;
 
 /// A file that is written, and that nobody sees before it is [completed](Self::complete).

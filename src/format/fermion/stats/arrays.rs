@@ -50,7 +50,8 @@ pub fn bound_array<'a>(data_type: &DataType, zones: impl Iterator<Item = Zone<'a
     }
 }
 
-/// Values of a column's [`leaf_type`] as an array of the column's type; nulls if they do not fit, say a dictionary with keys that are too narrow.
+/// Values of a column's [`leaf_type`] as an array of the column's type; nulls if they do not fit, say a dictionary with keys that are too narrow; and as
+/// they are if not even nulls would, as in runs with ends that are too narrow.
 pub fn to_column_type(leaf: ArrayRef, data_type: &DataType) -> ArrayRef {
     bounds_as(leaf, data_type)
 }
