@@ -1,4 +1,7 @@
 //! Tables at `hdfs://` and `viewfs://` URLs: a connection to a name node, or to a name service of the Hadoop configuration, is made when it is first named.
+//!
+//! The client gives up, where Hadoop's own asks again, if the last block but one has not been reported to the name node by the time that a new one is asked for (`NotReplicatedYetException`).
+//! The file then is not there, and the statement can be run again.
 
 use std::fmt;
 use std::sync::Arc;
