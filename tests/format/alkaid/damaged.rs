@@ -64,6 +64,22 @@ fn flip(what: &str, file: &Bytes, noticed: usize) {
     assert!(refused > file.len() / noticed, "{what}: {refused} of {} were noticed", file.len());
 }
 
+/// What a number in a file may claim to be: nothing, one, few, the largest and the smallest of four bytes.
+const CLAIMS: [u32; 7] = [0, 1, 2, 100, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff];
+
+/// Each word of four bytes is another. None takes more memory than so many times the file and what its columns need for themselves.
+fn claim(what: &str, file: &Bytes) {
+    for at in (0..file.len() - 3).step_by(4) {
+        for claimed in CLAIMS {
+            let mut broken = file.to_vec();
+            broken[at..at + 4].copy_from_slice(&claimed.to_le_bytes());
+            let broken = Bytes::from(broken);
+            let taken = allocation_counter::measure(|| drop(read(&broken))).bytes_max;
+            assert!(taken < 64 * (file.len() as u64 + (16 << 10)), "{what}, {claimed} at {at}: {taken} bytes");
+        }
+    }
+}
+
 /// Each prefix: of a file an error, and of a stream the batches before, at no more places than there are messages and ends.
 fn cut(what: &str, file: &Bytes, is_stream: bool, most: usize) {
     let whole = read(file).unwrap();
@@ -86,6 +102,18 @@ fn a_flipped_byte_is_an_error_or_another_value() {
     for (form, compression) in [(Form::File, None), (Form::Stream, None), (Form::File, Some(Codec::Zstd)), (Form::Stream, Some(Codec::Lz4))] {
         flip(&format!("{form:?} {compression:?}"), &file(form, compression), 10);
     }
+}
+
+#[test]
+fn a_number_that_is_another_is_an_error_or_another_value() {
+    for (form, compression) in [(Form::File, None), (Form::Stream, None), (Form::File, Some(Codec::Zstd)), (Form::Stream, Some(Codec::Lz4))] {
+        claim(&format!("{form:?} {compression:?}"), &file(form, compression));
+    }
+}
+
+#[test]
+fn a_number_of_others_that_is_another_is_an_error_or_another_value() {
+    of_others().iter().for_each(|(name, file)| claim(name, file));
 }
 
 #[test]
