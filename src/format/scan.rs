@@ -230,7 +230,10 @@ impl FirstRows {
     fn last_is_better(&self, zones: Option<&Zones>) -> Option<bool> {
         let zone = zones?.columns.iter().find(|zone| zone.column == self.column)?;
         let bounds = if self.greatest { &zone.max } else { &zone.min };
-        let last = bounds.len().checked_sub(1).filter(|last| bounds.is_valid(*last) && bounds.is_valid(0))?;
+        let last = bounds
+            .len()
+            .checked_sub(1)
+            .filter(|last| [0, *last].iter().all(|zone| bounds.logical_nulls().is_none_or(|nulls| nulls.is_valid(*zone))))?;
         match make_comparator(bounds, bounds, SortOptions::default()).ok()?(last, 0) {
             Ordering::Greater => Some(self.greatest),
             Ordering::Less => Some(!self.greatest),

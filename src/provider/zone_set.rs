@@ -1,6 +1,7 @@
 //! Which zones may have a value of a set.
 
 use arrow::array::{Array, ArrayRef, UInt64Array, make_comparator};
+use arrow::buffer::NullBuffer;
 use arrow::compute::{SortOptions, cast, sort};
 use arrow::datatypes::Schema;
 use datafusion::common::ScalarValue;
@@ -47,8 +48,10 @@ impl ZoneSet {
         let compare = |bounds| make_comparator(&self.values, bounds, SortOptions::default()).ok();
         let (Some(with_min), Some(with_max)) = (compare(&min), compare(&max)) else { return };
         let slots: Vec<usize> = (0..self.values.len()).collect();
+        // Of runs, nulls are among the values.
+        let unknown = NullBuffer::union(min.logical_nulls().as_ref(), max.logical_nulls().as_ref());
         for (zone, keep) in keep.iter_mut().enumerate().filter(|(_, keep)| **keep) {
-            if min.is_valid(zone) && max.is_valid(zone) {
+            if unknown.as_ref().is_none_or(|known| known.is_valid(zone)) {
                 let first = slots.partition_point(|slot| with_min(*slot, zone).is_lt());
                 *keep = first < slots.len() && with_max(first, zone).is_le();
             }
@@ -60,8 +63,8 @@ impl ZoneSet {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{Int32Array, StringArray, StringViewArray};
-    use arrow::datatypes::{DataType, Field};
+    use arrow::array::{Int32Array, RunArray, StringArray, StringViewArray};
+    use arrow::datatypes::{DataType, Field, Int32Type};
     use datafusion::physical_expr::PhysicalExpr;
     use datafusion::physical_expr::expressions::{in_list, lit};
 
@@ -97,6 +100,20 @@ mod tests {
         assert!(set(&DataType::Float64, vec![lit(0.0)]).is_none());
         let stored = |values: [&str; 3]| -> ArrayRef { Arc::new(StringArray::from(values.to_vec())) };
         assert_eq!(keep(&set_of_strings, stored(["a", "c", "c"]), stored(["az", "d", "e"])), [false, false, true]);
+    }
+
+    #[test]
+    fn runs_of_unknown_bounds_are_kept() {
+        let runs = |value: Option<i32>| -> ArrayRef {
+            let values = Int32Array::from(vec![value]);
+            Arc::new(RunArray::<Int32Type>::try_new(&Int32Array::from(vec![2]), &values).unwrap())
+        };
+        let data_type = runs(None).data_type().clone();
+        let value = |value: i32| lit(ScalarValue::try_from_array(&runs(Some(value)), 0).unwrap());
+        let set = set(&data_type, vec![value(1), value(3)]).unwrap();
+        assert_eq!(keep(&set, runs(None), runs(None)), [true, true]);
+        assert_eq!(keep(&set, runs(Some(0)), runs(None)), [true, true]);
+        assert_eq!(keep(&set, runs(Some(2)), runs(Some(2))), [false, false]);
     }
 
     #[test]

@@ -27,7 +27,8 @@ pub(crate) fn joined(arrays: &[ArrayRef]) -> Result<Option<ArrayRef>> {
 /// Whether the parts can be joined. Where Arrow `merges` dictionaries, it does so by their values, and says if these are too many.
 fn fit(parts: &[&ArrayData], merges: bool) -> bool {
     let Some(data_type) = parts.first().map(|part| part.data_type()) else { return true };
-    let merges = merges && !matches!(data_type, DataType::FixedSizeList(..) | DataType::Union(..));
+    let is_merged = merges && matches!(data_type, DataType::Dictionary(_, values) if can_be_merged(values));
+    let merges = merges && !matches!(data_type, DataType::FixedSizeList(..) | DataType::Union(..) | DataType::Dictionary(..));
     let slots = |data: &mut dyn Iterator<Item = &ArrayData>| data.map(ArrayData::len).fold(0, usize::saturating_add);
     let children = |index: usize| parts.iter().filter_map(move |part| part.child_data().get(index));
     let count = parts.first().map_or(0, |part| part.child_data().len());
@@ -35,7 +36,7 @@ fn fit(parts: &[&ArrayData], merges: bool) -> bool {
         DataType::List(_) | DataType::ListView(_) | DataType::Map(..) => slots(&mut children(0)) <= most(&DataType::Int32),
         DataType::Union(_, UnionMode::Dense) => (0..count).all(|child| slots(&mut children(child)) <= most(&DataType::Int32)),
         DataType::RunEndEncoded(ends, _) => slots(&mut parts.iter().copied()) <= most(ends.data_type()),
-        DataType::Dictionary(_, values) if merges && can_be_merged(values) => true,
+        DataType::Dictionary(..) if is_merged => true,
         DataType::Dictionary(keys, _) => slots(&mut children(0)) <= most(keys) || are_same(&children(0).collect::<Vec<_>>()),
         _ => true,
     };

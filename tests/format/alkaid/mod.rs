@@ -7,5 +7,6 @@ pub(crate) mod drive;
 mod golden;
 mod hostile;
 mod json;
+mod nulls;
 mod roundtrip;
 mod scan;

@@ -3,6 +3,7 @@
 use std::slice::Iter;
 use std::sync::Arc;
 
+use arrow::array::cast::AsArray;
 use arrow::array::{Array, ArrayData, ArrayRef, BooleanArray, FixedSizeBinaryArray, FixedSizeListArray, NullArray, StructArray, make_array};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow::datatypes::{ArrowNativeType, DataType, FieldRef, Fields};
@@ -144,7 +145,8 @@ impl Reader<'_> {
 
     fn structure(&mut self, node: Node, fields: &Fields, shape: &Shape) -> Result<ArrayRef> {
         let nulls = self.nulls(node)?;
-        let children = shape.children.iter().map(|child| first(self.array(child)?, node.length, "a struct")).collect::<Result<_>>()?;
+        let children = shape.children.iter().map(|child| below(first(self.array(child)?, node.length, "a struct")?, nulls.as_ref()));
+        let children = children.collect::<Result<_>>()?;
         Ok(Arc::new(StructArray::try_new_with_length(fields.clone(), children, nulls, node.length)?))
     }
 
@@ -242,6 +244,21 @@ fn only_child(shape: &Shape) -> Result<&Shape> {
     match shape.children.as_slice() {
         [child] => Ok(child),
         children => Err(Error::invalid_file(format!("a list has {} children", children.len()))),
+    }
+}
+
+/// A field of structs, some of which are null: what others have put there is no value. The engine would take it for one when it is asked for the field alone.
+fn below(child: ArrayRef, nulls: Option<&NullBuffer>) -> Result<ArrayRef> {
+    let Some(nulls) = nulls else { return Ok(child) };
+    let all = NullBuffer::union(Some(nulls), child.nulls());
+    match child.data_type() {
+        DataType::Null | DataType::Union(..) | DataType::RunEndEncoded(..) => Ok(child),
+        DataType::Struct(fields) => {
+            let children = child.as_struct().columns().iter().map(|child| below(Arc::clone(child), all.as_ref()));
+            let children = children.collect::<Result<_>>()?;
+            Ok(Arc::new(StructArray::try_new_with_length(fields.clone(), children, all, child.len())?))
+        }
+        _ => Ok(make_array(child.to_data().into_builder().nulls(all).build()?)),
     }
 }
 

@@ -93,6 +93,9 @@ fn map(entries: FieldRef, sorted: bool) -> Result<DataType> {
 
 fn union(union: Option<fb::Union<'_>>, children: Vec<FieldRef>) -> Result<DataType> {
     let union = union.ok_or_else(|| Error::invalid_file("a union has no parameters"))?;
+    if children.is_empty() {
+        return Err(Error::unsupported("a union of nothing has no values"));
+    }
     let mode = match union.mode() {
         fb::UnionMode::Sparse => UnionMode::Sparse,
         fb::UnionMode::Dense => UnionMode::Dense,
@@ -148,7 +151,7 @@ fn of_decimal(decimal: &fb::Decimal<'_>) -> Result<DataType> {
         256 => (DECIMAL256_MAX_PRECISION, DataType::Decimal256(precision, scale)),
         _ => return Err(wrong()),
     };
-    let fits = (1..=most).contains(&precision) && i16::from(scale) <= i16::from(most);
+    let fits = (1..=most).contains(&precision) && i16::from(scale) <= i16::from(precision);
     if fits { Ok(data_type) } else { Err(wrong()) }
 }
 
