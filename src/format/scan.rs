@@ -230,10 +230,12 @@ impl FirstRows {
     fn last_is_better(&self, zones: Option<&Zones>) -> Option<bool> {
         let zone = zones?.columns.iter().find(|zone| zone.column == self.column)?;
         let bounds = if self.greatest { &zone.max } else { &zone.min };
-        let last = bounds
-            .len()
-            .checked_sub(1)
-            .filter(|last| [0, *last].iter().all(|zone| bounds.logical_nulls().is_none_or(|nulls| nulls.is_valid(*zone))))?;
+        let last = bounds.len().checked_sub(1)?;
+        // Of runs, nulls are among the values.
+        let unknown = bounds.logical_nulls();
+        if unknown.is_some_and(|known| known.is_null(0) || known.is_null(last)) {
+            return None;
+        }
         match make_comparator(bounds, bounds, SortOptions::default()).ok()?(last, 0) {
             Ordering::Greater => Some(self.greatest),
             Ordering::Less => Some(!self.greatest),
@@ -480,7 +482,8 @@ pub trait Morsel: Send + fmt::Debug {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{Float64Array, Int32Array};
+    use arrow::array::{Float64Array, Int32Array, RunArray};
+    use arrow::datatypes::Int32Type;
 
     #[test]
     fn the_better_end_of_a_stripe_comes_first_and_else_what_was_guessed() {
@@ -504,6 +507,11 @@ mod tests {
             ];
             assert_eq!(unknown, [guess; 6]);
         }
+        let runs: ArrayRef = Arc::new(RunArray::<Int32Type>::try_new(&Int32Array::from(vec![1, 2]), &Int32Array::from(vec![None, Some(1)])).unwrap());
+        let column = ZoneColumn { column: 0.into(), min: Arc::clone(&runs), max: runs, null_counts: UInt64Array::from(vec![0, 0]) };
+        let zones = Zones { level: Level::Page, row_counts: UInt64Array::from(vec![1, 1]), columns: vec![column] };
+        let guessed = |last| FirstRows { column: 0.into(), greatest: true, last }.are_last(Some(&zones));
+        assert_eq!([guessed(false), guessed(true)], [false, true]);
         let floats: ArrayRef = Arc::new(Float64Array::from(vec![-0.0, 0.5]));
         let column = ZoneColumn { column: 0.into(), min: Arc::clone(&floats), max: floats, null_counts: UInt64Array::from(vec![0, 0]) };
         let zones = Zones { level: Level::Page, row_counts: UInt64Array::from(vec![1, 1]), columns: vec![column] };

@@ -6,17 +6,18 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{ColumnStatistics, ScalarValue, internal_err};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::error::Result;
-use datafusion::physical_expr::expressions::{CastExpr, Column};
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{PhysicalExpr, PhysicalExprSimplifier};
 use datafusion::physical_expr_adapter::{DefaultPhysicalExprAdapterFactory, PhysicalExprAdapterFactory};
 
+use super::lossy::has_lossy_cast;
 use super::narrow::narrowed;
 use super::schema::{ColumnFinder, Columns, Positions, is_read_as};
 
@@ -157,12 +158,7 @@ impl Schemas {
         if expr.downcast_ref::<Column>().is_some() {
             return Ok(expr);
         }
-        // The simplifier compares what is cast with what the constant was before it would have been; where the cast loses digits, other values are then equal.
-        let loses = |node: &Arc<dyn PhysicalExpr>| {
-            let Some(cast) = node.downcast_ref::<CastExpr>() else { return Ok(false) };
-            Ok(loses_digits(&cast.expr().data_type(&self.physical)?, cast.cast_type()))
-        };
-        if expr.exists(loses)? { Ok(expr) } else { PhysicalExprSimplifier::new(&self.physical).simplify(expr) }
+        if has_lossy_cast(&expr, &self.physical)? { Ok(expr) } else { PhysicalExprSimplifier::new(&self.physical).simplify(expr) }
     }
 
     /// Leaves out the columns that no expression uses any more, and the parts of nested ones that none asks for.
@@ -198,21 +194,6 @@ fn read_as(file: &FieldRef, table: &FieldRef) -> FieldRef {
         return Arc::clone(table);
     }
     Arc::new(table.as_ref().clone().with_nullable(true))
-}
-
-/// Whether different values of the one type may be the same of the other.
-fn loses_digits(from: &DataType, to: &DataType) -> bool {
-    use DataType::{Decimal32, Decimal64, Decimal128, Decimal256};
-    let scale = |data_type: &DataType| match data_type {
-        Decimal32(_, scale) | Decimal64(_, scale) | Decimal128(_, scale) | Decimal256(_, scale) => Some(*scale),
-        other if other.is_integer() => Some(0),
-        _ => None,
-    };
-    match (scale(from), scale(to)) {
-        (Some(from), Some(to)) => to < from,
-        // Integers that floats do not have, times in coarser units, and whatever else there is.
-        _ => (from.is_floating() || from.is_temporal() || to.is_floating()) && from != to,
-    }
 }
 
 fn uses_any(expr: &Arc<dyn PhysicalExpr>, names: &HashSet<&str>) -> bool {

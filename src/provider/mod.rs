@@ -55,6 +55,7 @@ mod lengths;
 mod lift;
 mod like;
 mod local;
+mod lossy;
 pub mod metrics;
 mod morsel;
 mod narrow;

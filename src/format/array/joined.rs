@@ -118,6 +118,14 @@ mod tests {
             Arc::new(StructArray::from(vec![(Arc::new(Field::new("d", inner.data_type().clone(), true)), inner)]))
         };
         assert_eq!(joins(structure), [true, false]);
+        // Nor are they below a dictionary of what is not merged itself.
+        let coded = |part: usize| -> ArrayRef {
+            let items = text(part);
+            let field = Arc::new(Field::new("item", items.data_type().clone(), true));
+            let lists = ListArray::new(field, OffsetBuffer::new(vec![0, 50].into()), items, None);
+            Arc::new(DictionaryArray::new(Int8Array::from(vec![0, 0]), Arc::new(lists)))
+        };
+        assert_eq!(joins(coded), [true, false]);
     }
 
     #[test]

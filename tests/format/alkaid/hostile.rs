@@ -421,10 +421,12 @@ fn schemas_that_mean_nothing_are_refused() {
     assert_eq!(read(&wide).unwrap_err().kind(), ErrorKind::InvalidFile);
     // Parameters of no type.
     type Make = fn(&mut FlatBufferBuilder<'static>) -> (fb::Type, Table);
-    let odd: [Make; 9] = [
+    let odd: [Make; 11] = [
         |builder| (fb::Type::Int, fb::Int::create(builder, &fb::IntArgs { bitWidth: 24, is_signed: true }).as_union_value()),
         |builder| (fb::Type::Decimal, fb::Decimal::create(builder, &fb::DecimalArgs { precision: 39, scale: 0, bitWidth: 128 }).as_union_value()),
         |builder| (fb::Type::Decimal, fb::Decimal::create(builder, &fb::DecimalArgs { precision: 0, scale: 0, bitWidth: 128 }).as_union_value()),
+        |builder| (fb::Type::Decimal, fb::Decimal::create(builder, &fb::DecimalArgs { precision: 1, scale: 2, bitWidth: 128 }).as_union_value()),
+        |builder| (fb::Type::Union, fb::Union::create(builder, &fb::UnionArgs { mode: fb::UnionMode::Sparse, typeIds: None }).as_union_value()),
         |builder| (fb::Type::FixedSizeBinary, fb::FixedSizeBinary::create(builder, &fb::FixedSizeBinaryArgs { byteWidth: -1 }).as_union_value()),
         |builder| (fb::Type::FixedSizeList, fb::FixedSizeList::create(builder, &fb::FixedSizeListArgs { listSize: 2 }).as_union_value()),
         |builder| (fb::Type::Map, fb::Map::create(builder, &fb::MapArgs { keysSorted: false }).as_union_value()),

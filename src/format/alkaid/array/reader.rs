@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow::array::cast::AsArray;
 use arrow::array::{Array, ArrayData, ArrayRef, BooleanArray, FixedSizeBinaryArray, FixedSizeListArray, NullArray, StructArray, make_array};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
+use arrow::compute::nullif;
 use arrow::datatypes::{ArrowNativeType, DataType, FieldRef, Fields};
 use bytes::Bytes;
 
@@ -248,17 +249,17 @@ fn only_child(shape: &Shape) -> Result<&Shape> {
 }
 
 /// A field of structs, some of which are null: what others have put there is no value. The engine would take it for one when it is asked for the field alone.
+/// Unions and runs have no nulls of their own, and stay.
 fn below(child: ArrayRef, nulls: Option<&NullBuffer>) -> Result<ArrayRef> {
     let Some(nulls) = nulls else { return Ok(child) };
-    let all = NullBuffer::union(Some(nulls), child.nulls());
     match child.data_type() {
         DataType::Null | DataType::Union(..) | DataType::RunEndEncoded(..) => Ok(child),
         DataType::Struct(fields) => {
-            let children = child.as_struct().columns().iter().map(|child| below(Arc::clone(child), all.as_ref()));
-            let children = children.collect::<Result<_>>()?;
-            Ok(Arc::new(StructArray::try_new_with_length(fields.clone(), children, all, child.len())?))
+            let all = NullBuffer::union(Some(nulls), child.nulls());
+            let children = child.as_struct().columns().iter().map(|child| below(Arc::clone(child), Some(nulls)));
+            Ok(Arc::new(StructArray::try_new_with_length(fields.clone(), children.collect::<Result<_>>()?, all, child.len())?))
         }
-        _ => Ok(make_array(child.to_data().into_builder().nulls(all).build()?)),
+        _ => Ok(nullif(&child, &BooleanArray::new(!nulls.inner(), None))?),
     }
 }
 
