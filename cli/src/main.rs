@@ -7,6 +7,7 @@ mod engine;
 mod error;
 mod hdfs;
 mod inspect;
+mod namespaces;
 mod output;
 mod script;
 mod shell;

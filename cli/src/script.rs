@@ -5,13 +5,14 @@ use std::io::{BufRead, BufReader};
 
 use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionContext;
-use datafusion::sql::sqlparser::dialect::{GenericDialect, dialect_from_str};
+use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, dialect_from_str};
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use datafusion_cli::command::{Command, OutputFormat};
 use datafusion_cli::exec;
 use datafusion_cli::print_options::PrintOptions;
 
 use crate::error::{Doing, Error, Result, one_line};
+use crate::namespaces::named;
 
 /// Runs the file at `path`.
 pub(crate) async fn run_file(ctx: &SessionContext, path: &str, print: &mut PrintOptions) -> Result<()> {
@@ -45,22 +46,26 @@ pub(crate) async fn run(ctx: &SessionContext, mut input: impl BufRead, name: &st
         }
         text.push_str(&line);
         if line.trim_end().ends_with(';') && is_complete(ctx, &text) {
-            run_statements(ctx, std::mem::take(&mut text), print).await.map_err(|error| placed(error, name, begins))?;
+            run_statements(ctx, &std::mem::take(&mut text), print).await.map_err(|error| placed(error, name, begins))?;
         }
     }
-    run_statements(ctx, text, print).await.map_err(|error| placed(error, name, begins))
+    run_statements(ctx, &text, print).await.map_err(|error| placed(error, name, begins))
 }
 
-async fn run_statements(ctx: &SessionContext, text: String, print: &PrintOptions) -> Result<()> {
+/// Runs the statements of `text`.
+pub(crate) async fn run_statements(ctx: &SessionContext, text: &str, print: &PrintOptions) -> Result<()> {
+    let text = named(dialect(ctx).as_ref(), text);
     exec::exec_from_commands(ctx, vec![text], print).await.map_err(explained)
+}
+
+fn dialect(ctx: &SessionContext) -> Box<dyn Dialect> {
+    // An unknown one is refused when a statement runs.
+    dialect_from_str(ctx.state().config_options().sql_parser.dialect).unwrap_or_else(|| Box::new(GenericDialect {}))
 }
 
 /// Whether `text` ends with a semicolon that ends a statement: not one within a string or a comment.
 fn is_complete(ctx: &SessionContext, text: &str) -> bool {
-    let state = ctx.state();
-    // An unknown dialect is refused when the statement runs.
-    let dialect = dialect_from_str(state.config_options().sql_parser.dialect).unwrap_or_else(|| Box::new(GenericDialect {}));
-    let Ok(tokens) = Tokenizer::new(dialect.as_ref(), text).tokenize() else { return false };
+    let Ok(tokens) = Tokenizer::new(dialect(ctx).as_ref(), text).tokenize() else { return false };
     let last = tokens.iter().rev().find(|token| !matches!(token, Token::Whitespace(_)));
     last.is_some_and(|token| *token == Token::SemiColon)
 }
@@ -103,10 +108,7 @@ pub(crate) fn explained(error: DataFusionError) -> Error {
     if let Some(file) = missing_file(&text) {
         return Error::failed(format!("there is no file '{file}'"));
     }
-    // datafusion-cli checks the options of a statement by itself, and knows the namespace `format` for its own formats only.
-    let hint =
-        if text.contains("Specify a format for TableOptions") { " (write the format's name before the option's: 'fermion.', 'alkaid.')" } else { "" };
-    Error::Failed(text + hint)
+    Error::Failed(text)
 }
 
 /// The name of a table that is not there, if it can only have been meant as that of a file.

@@ -28,7 +28,7 @@ use crate::context;
 use crate::error::{Doing, Error, Result};
 use crate::hdfs::HdfsRegistry;
 use crate::output;
-use crate::script::{self, explained};
+use crate::script;
 
 /// The options of datafusion-cli, under the same names.
 #[derive(Debug, Args)]
@@ -107,7 +107,10 @@ pub(crate) async fn run(args: ShellArgs) -> Result<()> {
     for file in &args.file {
         script::run_file(&ctx, file, &mut print).await?;
     }
-    exec::exec_from_commands(&ctx, args.command, &print).await.map_err(explained)
+    for command in &args.command {
+        script::run_statements(&ctx, command, &print).await?;
+    }
+    Ok(())
 }
 
 /// What is piped in is a script like any other, after the startup files.

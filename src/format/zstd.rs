@@ -1,9 +1,10 @@
 //! ZSTD with contexts that are made once per thread: that takes longer than to compress a small buffer, or to decompress one.
 
 use std::cell::RefCell;
-use std::io::Result;
+use std::io::{Read, Result};
 
 use zstd::bulk::{Compressor, Decompressor};
+use zstd::stream::read::Decoder;
 use zstd::zstd_safe::CParameter;
 
 /// One frame of all of `raw`.
@@ -72,6 +73,13 @@ pub(crate) fn decompress(stored: &[u8], length_max: usize) -> Result<Vec<u8>> {
         };
         decompressor.decompress_to_buffer(stored, &mut raw)
     })?;
+    Ok(raw)
+}
+
+/// The first bytes of the contents of frames, up to `length`.
+pub(crate) fn beginning(stored: &[u8], length: usize) -> Result<Vec<u8>> {
+    let mut raw = Vec::new();
+    Decoder::with_buffer(stored)?.take(length as u64).read_to_end(&mut raw)?;
     Ok(raw)
 }
 

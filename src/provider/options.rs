@@ -76,7 +76,7 @@ impl<F: TableFormat> OptionsOf<F> {
         for (key, value) in entries {
             match own_name::<F>(key) {
                 Some(name) => self.set_by_name(name, value)?,
-                None => refuse_misspelt::<F>(key)?,
+                None => refuse_others::<F>(key)?,
             }
         }
         Ok(())
@@ -104,9 +104,15 @@ fn own_name<F: TableFormat>(key: &str) -> Option<&str> {
     }
 }
 
-/// A namespace that is almost ours is meant to be.
-fn refuse_misspelt<F: TableFormat>(key: &str) -> Result<()> {
+/// Namespaces of formats: a statement is about one of them, and options of another would be of no effect.
+const FORMATS: [&str; 5] = ["fermion", "alkaid", "parquet", "csv", "json"];
+
+/// A namespace that is almost ours is meant to be, and that of another format is a mistake.
+fn refuse_others<F: TableFormat>(key: &str) -> Result<()> {
     let namespace = key.split('.').next().unwrap_or_default();
+    if FORMATS.contains(&namespace) {
+        return config_err!("\"{key}\" is an option of {namespace}, and the format here is {}", F::NAME);
+    }
     match [F::NAME, ANY_FORMAT].iter().find(|ours| levenshtein(namespace, ours) <= 2) {
         Some(ours) => config_err!("there are no options of \"{namespace}.\"; should \"{key}\" begin with \"{ours}.\"?"),
         None => Ok(()),

@@ -36,7 +36,8 @@ fn view_type(data_type: &DataType) -> Option<DataType> {
 
 /// The schema of a table of these files: the fields of the first, then those that only later ones have.
 ///
-/// Like Arrow's `Schema::try_merge`, but in time linear in the fields, and in no time for files that agree; and a column that a file does not have is nullable.
+/// Like Arrow's `Schema::try_merge`, but in time linear in the fields, and in no time for files that agree; a column that a file does not have is nullable, and neither notes about
+/// a column nor how its strings are laid out keep files from being read together.
 pub(super) fn merge(schemas: impl IntoIterator<Item = SchemaRef>) -> Result<SchemaRef> {
     let mut schemas = schemas.into_iter();
     let Some(first) = schemas.next() else {
@@ -58,7 +59,7 @@ pub(super) fn merge(schemas: impl IntoIterator<Item = SchemaRef>) -> Result<Sche
         }
         for field in schema.fields() {
             match positions.get(field.name()).and_then(|position| fields.get_mut(*position)) {
-                Some(known) => known.try_merge(field)?,
+                Some(known) => merge_field(known, field)?,
                 None => {
                     positions.insert(field.name().clone(), fields.len());
                     fields.push(field.as_ref().clone());
@@ -76,6 +77,32 @@ pub(super) fn merge(schemas: impl IntoIterator<Item = SchemaRef>) -> Result<Sche
     let fields: Vec<Field> =
         fields.into_iter().zip(seen).map(|(field, (count, _))| if count < schemas { field.with_nullable(true) } else { field }).collect();
     Ok(Arc::new(Schema::new_with_metadata(fields, metadata)))
+}
+
+fn merge_field(known: &mut Field, field: &FieldRef) -> Result<()> {
+    let mut field = field.as_ref().clone();
+    let mut metadata = std::mem::take(field.metadata_mut());
+    // What kind of values they are is no note.
+    metadata.retain(|key, value| key.starts_with(EXTENSION) || known.metadata().get(key).is_none_or(|first| first == value));
+    field.set_metadata(metadata);
+    if let Some(text) = widest(known.data_type(), field.data_type()) {
+        known.set_data_type(text.clone());
+        field.set_data_type(text);
+    }
+    Ok(known.try_merge(&field)?)
+}
+
+/// Keys of the metadata of fields that say which extension type their values have.
+const EXTENSION: &str = "ARROW:extension:";
+
+/// The type as which both can be read, where they are both strings or both binaries: views, or else the one with the larger offsets.
+fn widest(one: &DataType, other: &DataType) -> Option<DataType> {
+    use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
+    [[Utf8View, LargeUtf8, Utf8], [BinaryView, LargeBinary, Binary]]
+        .into_iter()
+        .find(|layouts| layouts.contains(one) && layouts.contains(other))?
+        .into_iter()
+        .find(|layout| [one, other].contains(&layout))
 }
 
 /// Whether values of one type are read as the other without a cast: the same, or both strings, or both binaries, top-level.
@@ -213,6 +240,23 @@ mod tests {
             });
             assert_eq!(*merge(files.iter().copied().cloned()).unwrap(), Schema::new(fields.collect::<Vec<_>>()));
         }
+        let noted = |notes: &[(&str, &str)]| {
+            let notes = notes.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            Arc::new(Schema::new(vec![Field::new("x", DataType::Int32, true).with_metadata(notes)]))
+        };
+        let merged = merge([noted(&[("unit", "m"), ("by", "a")]), noted(&[("unit", "km"), ("at", "b")])]).unwrap();
+        assert_eq!(merged, noted(&[("unit", "m"), ("by", "a"), ("at", "b")]));
+        merge([noted(&[("ARROW:extension:name", "a")]), noted(&[("ARROW:extension:name", "b")])]).unwrap_err();
+        let text = |data_type| schema(&[("x", data_type, true)]);
+        for (files, expected) in [
+            ([DataType::Utf8, DataType::Utf8View], DataType::Utf8View),
+            ([DataType::LargeUtf8, DataType::Utf8], DataType::LargeUtf8),
+            ([DataType::Binary, DataType::LargeBinary], DataType::LargeBinary),
+            ([DataType::BinaryView, DataType::Binary], DataType::BinaryView),
+        ] {
+            assert_eq!(merge(files.map(text)).unwrap(), text(expected));
+        }
+        assert!(merge([text(DataType::Utf8), text(DataType::Binary)]).is_err());
         let clash = schema(&[("x", DataType::Utf8, false)]);
         assert!(merge([a, clash]).unwrap_err().to_string().contains("Fail to merge schema field 'x'"));
     }

@@ -4,14 +4,13 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
-use arrow::buffer::{BooleanBuffer, NullBuffer};
-use arrow::compute::{FilterBuilder, FilterPredicate};
+use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 
 use crate::format;
-use crate::format::array::counted;
+use crate::format::array::Mask;
 use crate::format::bits::{among, picked};
 use crate::format::rows::Rows;
 use crate::format::scan::Morsel;
@@ -71,12 +70,12 @@ struct Sparse {
     blocks: Rows,
     bits: BooleanBuffer,
     /// The same as a filter, for what has to be filtered: to make one costs as much as to filter a column.
-    in_blocks: OnceCell<FilterPredicate>,
+    in_blocks: OnceCell<Mask>,
 }
 
 impl Sparse {
-    fn in_blocks(&self) -> &FilterPredicate {
-        self.in_blocks.get_or_init(|| predicate(&self.bits))
+    fn in_blocks(&self) -> &Mask {
+        self.in_blocks.get_or_init(|| Mask::new(&self.bits))
     }
 }
 
@@ -134,7 +133,7 @@ impl Selection {
             None => read(&self.rows)?,
             Some(sparse) => match morsel.read_kept(position, &sparse.blocks, &sparse.bits)? {
                 Some(array) => array,
-                None => kept(sparse.in_blocks(), &read(&sparse.blocks)?)?,
+                None => sparse.in_blocks().filter(&read(&sparse.blocks)?)?,
             },
         };
         if let Some(held) = self.held.get_mut(position) {
@@ -155,7 +154,7 @@ impl Selection {
     pub(super) fn shorten(&self, array: ArrayRef) -> Result<ArrayRef, Fault> {
         match &self.sparse {
             None => Ok(array),
-            Some(sparse) => Ok(kept(&predicate(&sparse.keep), &array)?),
+            Some(sparse) => Ok(Mask::new(&sparse.keep).filter(&array)?),
         }
     }
 
@@ -179,7 +178,7 @@ impl Selection {
     fn make_sparse(&mut self, mask: &BooleanBuffer, is_needed: impl Fn(usize) -> bool) -> Result<(), Fault> {
         let filter = OnceCell::new();
         for (position, held) in self.held.iter_mut().enumerate() {
-            let shortened = held.take().filter(|_| is_needed(position)).map(|array| kept(filter.get_or_init(|| predicate(mask)), &array));
+            let shortened = held.take().filter(|_| is_needed(position)).map(|array| filter.get_or_init(|| Mask::new(mask)).filter(&array));
             *held = shortened.transpose()?;
         }
         let keep = match &self.sparse {
@@ -192,39 +191,11 @@ impl Selection {
     }
 }
 
-fn predicate(keep: &BooleanBuffer) -> FilterPredicate {
-    FilterBuilder::new(&BooleanArray::new(keep.clone(), None::<NullBuffer>)).optimize().build()
-}
-
-/// The slots that pass a filter.
-fn kept(filter: &FilterPredicate, array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
-    counted(filter.filter(array)?, filter.count(), array.data_type()).map_err(|error| ArrowError::ExternalError(Box::new(error)))
-}
-
 /// Rows that have a bit in a mask.
 pub(super) fn kept_rows(batch: &RecordBatch, mask: &BooleanBuffer) -> Result<RecordBatch, ArrowError> {
-    let filter = predicate(mask);
-    let columns = batch.columns().iter().map(|array| kept(&filter, array)).collect::<Result<Vec<_>, _>>()?;
-    let options = RecordBatchOptions::new().with_row_count(Some(filter.count()));
+    let mask = Mask::new(mask);
+    let filter = |array| mask.filter(array).map_err(|error| ArrowError::ExternalError(Box::new(error)));
+    let columns = batch.columns().iter().map(filter).collect::<Result<Vec<_>, _>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(mask.count()));
     RecordBatch::try_new_with_options(batch.schema(), columns, &options)
-}
-
-#[cfg(test)]
-mod tests {
-    use arrow::array::{Array, FixedSizeBinaryArray};
-    use arrow::buffer::Buffer;
-
-    use super::*;
-
-    #[test]
-    fn values_without_a_width_are_as_many_as_pass() {
-        let nulls = NullBuffer::from(vec![true, false, true, true, false]);
-        let array: ArrayRef = Arc::new(FixedSizeBinaryArray::try_new_with_len(0, Buffer::default(), Some(nulls.clone()), 5).unwrap());
-        let kept_of = |keep: [bool; 5]| kept(&predicate(&BooleanBuffer::from(keep.to_vec())), &array).unwrap();
-        let (some, valid) = (kept_of([false, true, true, false, false]), kept_of([true, false, true, true, false]));
-        assert_eq!(((some.len(), some.null_count()), (valid.len(), valid.null_count())), ((2, 1), (3, 0)));
-        let keep = nulls.into_inner();
-        let batch = RecordBatch::try_from_iter([("a", array)]).unwrap();
-        assert_eq!(kept_rows(&batch, &keep).unwrap().num_rows(), 3);
-    }
 }

@@ -116,8 +116,26 @@ fn fermion_is_a_format_like_any_other() {
     assert_eq!(bench.select("SELECT * FROM 't.fermion' ORDER BY 1"), "column1,column2\n1,x\n2,\n");
     let sql = "CREATE EXTERNAL TABLE t STORED AS FERMION LOCATION 't.fermion' OPTIONS ('fermion.pruning' 'false'); SELECT count(*) AS n FROM t";
     assert!(bench.select(sql).ends_with("n\n2\n"));
-    let line = bench.fails(&["-q", "-c", "COPY (SELECT 1) TO 'x.fermion' OPTIONS ('page_rows' '10')"]);
-    assert!(line.contains("'fermion.'"), "{line}");
+}
+
+#[test]
+fn options_are_those_of_the_format_that_a_statement_is_about() {
+    let bench = Bench::new();
+    let copy = |options: &str| format!("COPY (SELECT value AS a FROM generate_series(1, 100000)) TO 'x.ipc' STORED AS ALKAID OPTIONS ({options})");
+    let bytes = |options: &str| {
+        bench.select(&copy(options));
+        fs::metadata(bench.path("x.ipc")).unwrap().len()
+    };
+    let plain = bytes("'compression' 'none'");
+    assert!(plain > 800_000);
+    for options in ["'compression' 'zstd'", "compression zstd", "format.compression 'ZSTD'", "'alkaid.compression' 'zstd'"] {
+        assert!(bytes(options) < plain / 2, "{options}");
+    }
+    assert_eq!(bench.select("SELECT sum(a) AS s FROM 'x.ipc'"), "s\n5000050000\n");
+    let line = bench.fails(&["-q", "-c", &copy("'page_rows' '10'")]);
+    assert!(line.contains("there is no option \"page_rows\" of alkaid"), "{line}");
+    let line = bench.fails(&["-q", "-c", "COPY (SELECT 1 AS a) TO 'y.fermion' OPTIONS ('compression' 'most')"]);
+    assert!(line.contains("fermion.compression cannot be"), "{line}");
 }
 
 #[test]

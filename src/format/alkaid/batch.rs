@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use arrow_ipc as fb;
 use bytes::Bytes;
@@ -35,6 +36,8 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 pub(crate) struct BatchMeta {
     metadata: Bytes,
+    /// The first field of each column, once the nulls of any are asked for: to look for it anew is to verify the metadata anew.
+    firsts: OnceLock<Box<[fb::FieldNode]>>,
     pub(crate) kind: Kind,
     pub(crate) rows: usize,
     pub(crate) codec: Option<Codec>,
@@ -78,7 +81,7 @@ impl BatchMeta {
             None if is_old => old_codec(&message)?,
             None => None,
         };
-        Ok(Self { kind, rows, codec, old_bitmaps: is_old, body: body_start..end, metadata })
+        Ok(Self { kind, rows, codec, old_bitmaps: is_old, body: body_start..end, metadata, firsts: OnceLock::new() })
     }
 
     /// The message's own metadata.
@@ -96,14 +99,25 @@ impl BatchMeta {
 
     /// How many nulls a column says it has.
     pub(crate) fn null_count(&self, positions: &Positions, column: usize) -> Result<Option<usize>> {
-        let message = flat::message(&self.metadata)?;
-        let (_, batch) = contents(&message)?;
-        let first = positions.of(column).map(|(before, _)| before.nodes).ok_or_else(no_such_column)?;
-        // Not one after the other: there may be thousands, and each may be asked for.
-        let nodes = batch.nodes().filter(|nodes| first < nodes.len()).ok_or_else(|| Error::invalid_file("a batch has too few fields"))?;
-        let node = node_of(nodes.get(first))?;
+        let firsts = match self.firsts.get() {
+            Some(firsts) => firsts,
+            None => {
+                let firsts = self.read_firsts(positions)?;
+                self.firsts.get_or_init(|| firsts)
+            }
+        };
+        let node = node_of(firsts.get(column).ok_or_else(no_such_column)?)?;
         node.check_rows(self.rows)?;
         Ok(node.null_count)
+    }
+
+    fn read_firsts(&self, positions: &Positions) -> Result<Box<[fb::FieldNode]>> {
+        let message = flat::message(&self.metadata)?;
+        let (_, batch) = contents(&message)?;
+        let nodes = batch.nodes().filter(|nodes| nodes.len() == positions.total().nodes);
+        let nodes = nodes.ok_or_else(|| Error::invalid_file("a batch has not the fields of its schema"))?;
+        // Not one after the other: there may be thousands between them.
+        Ok(positions.starts().map(|start| *nodes.get(start.nodes)).collect())
     }
 }
 

@@ -27,6 +27,9 @@ const NOT_COMPRESSED: i64 = -1;
 const ZSTD_BLOCK_MAX: usize = 128 << 10;
 const ZSTD_BLOCK_MIN: usize = 4;
 
+/// Writers may give a buffer more bytes than its values take: to a multiple of something, or what a larger array left.
+const UNUSED_MAX: usize = 64 << 10;
+
 /// A byte of LZ4 adds no more than this to the length of a match.
 const LZ4_RATIO_MAX: usize = 255;
 
@@ -67,8 +70,8 @@ impl Codec {
         }
     }
 
-    /// The contents of a buffer.
-    pub(super) fn decompress(self, buffer: &Bytes) -> Result<Buffer> {
+    /// The contents of a buffer, of which so many bytes are needed. If it has far more than that, they are not worth their memory: there are no more than those.
+    pub(super) fn decompress(self, buffer: &Bytes, needed: usize) -> Result<Buffer> {
         if buffer.is_empty() {
             return Ok(Buffer::default());
         }
@@ -82,9 +85,11 @@ impl Codec {
         if length > self.length_max(stored.len()) {
             return Err(Error::invalid_file(format!("{} compressed bytes do not stand for {length}", stored.len())));
         }
-        let contents = match self {
-            Self::Lz4 => lz4::decompress(&stored, length),
-            Self::Zstd => zstd::decompress(&stored, length),
+        let (length, contents) = match (self, length.saturating_sub(needed) > UNUSED_MAX) {
+            (Self::Lz4, false) => (length, lz4::decompress(&stored, length)),
+            (Self::Zstd, false) => (length, zstd::decompress(&stored, length)),
+            (Self::Lz4, true) => (needed, lz4::beginning(&stored, needed)),
+            (Self::Zstd, true) => (needed, zstd::beginning(&stored, needed)),
         };
         let contents = contents.map_err(|error| Error::invalid_file(format!("a buffer cannot be decompressed: {error}")))?;
         if contents.len() != length {
@@ -127,8 +132,25 @@ mod tests {
             for contents in [vec![], vec![7], vec![0; 1 << 20], b"some text, some text".repeat(50), noise.clone()] {
                 let stored = Bytes::from(codec.compress(&contents, 1).unwrap());
                 assert!(stored.len() <= contents.len() + PREFIX);
-                assert!(codec.decompress(&stored).unwrap().as_slice() == contents, "{codec:?}, {} bytes", contents.len());
+                assert!(codec.decompress(&stored, usize::MAX).unwrap().as_slice() == contents, "{codec:?}, {} bytes", contents.len());
             }
+        }
+    }
+
+    #[test]
+    fn what_is_not_needed_takes_no_memory() {
+        let contents: Vec<u8> = (0..1_u32 << 18).flat_map(|i| (i / 7).to_le_bytes()).collect();
+        for codec in both() {
+            let stored = Bytes::from(codec.compress(&contents, 1).unwrap());
+            for needed in [0, 1, 1000, 300_000, contents.len() - 1, contents.len(), usize::MAX] {
+                let found = codec.decompress(&stored, needed).unwrap();
+                let length = if contents.len().saturating_sub(needed) > UNUSED_MAX { needed } else { contents.len() };
+                assert!(found.as_slice() == &contents[..length], "{codec:?}, {needed} bytes");
+            }
+            // What is said to be there is not.
+            let end = stored.len() / 2;
+            assert!(codec.decompress(&stored.slice(..end), contents.len() - UNUSED_MAX - 1).is_err());
+            assert!(codec.decompress(&stored.slice(..end), 1000).is_ok());
         }
     }
 
@@ -146,11 +168,11 @@ mod tests {
             for length in [i64::MIN, -2, 999, 1001, 1 << 40, i64::MAX] {
                 let mut lie = stored.clone();
                 lie[..PREFIX].copy_from_slice(&length.to_le_bytes());
-                let error = codec.decompress(&Bytes::from(lie)).unwrap_err();
+                let error = codec.decompress(&Bytes::from(lie), usize::MAX).unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::InvalidFile, "{codec:?} {length}");
             }
             for end in 1..stored.len() {
-                assert!(codec.decompress(&Bytes::copy_from_slice(&stored[..end])).is_err(), "{codec:?} cut at {end}");
+                assert!(codec.decompress(&Bytes::copy_from_slice(&stored[..end]), usize::MAX).is_err(), "{codec:?} cut at {end}");
             }
         }
     }
@@ -160,7 +182,7 @@ mod tests {
         for codec in both() {
             let contents = vec![0; 64 << 20];
             let stored = Bytes::from(codec.compress(&contents, 19).unwrap());
-            assert!(codec.decompress(&stored).unwrap().len() == contents.len(), "{codec:?}");
+            assert!(codec.decompress(&stored, usize::MAX).unwrap().len() == contents.len(), "{codec:?}");
         }
     }
 }

@@ -31,6 +31,13 @@ pub(super) fn decompress(frame: &[u8], length: usize) -> Result<Vec<u8>> {
     }
 }
 
+/// The first bytes of the contents of a frame, up to `length`.
+pub(super) fn beginning(frame: &[u8], length: usize) -> Result<Vec<u8>> {
+    let mut contents = Vec::new();
+    Decoder::new(frame)?.take(length as u64).read_to_end(&mut contents)?;
+    Ok(contents)
+}
+
 /// A frame of anything.
 pub(super) fn compress(contents: &[u8]) -> Result<Vec<u8>> {
     // Blocks by themselves, and no checksums, as other writers of Arrow have it.

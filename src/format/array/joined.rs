@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayData, ArrayRef};
-use arrow::compute::concat;
 use arrow::datatypes::{DataType, UnionMode};
 
-use super::zero_width::counted;
+use super::zero_width::concatenated;
 use crate::format::error::Result;
 
 /// Arrays of one type as one; `None` if items, codes or runs are too many for that.
@@ -14,14 +13,15 @@ pub(crate) fn joined(arrays: &[ArrayRef]) -> Result<Option<ArrayRef>> {
     if let [one] = arrays {
         return Ok(Some(Arc::clone(one)));
     }
-    let Some(first) = arrays.first() else { return Ok(None) };
+    if arrays.is_empty() {
+        return Ok(None);
+    }
     let parts: Vec<ArrayData> = arrays.iter().map(Array::to_data).collect();
     if !fit(&parts.iter().collect::<Vec<_>>(), true) {
         return Ok(None);
     }
-    let rows = arrays.iter().map(Array::len).sum();
-    let joined = counted(concat(&arrays.iter().map(AsRef::as_ref).collect::<Vec<_>>())?, rows, first.data_type())?;
-    Ok(Some(joined).filter(|joined| joined.len() == rows))
+    let rows = arrays.iter().map(Array::len).sum::<usize>();
+    Ok(Some(concatenated(arrays)?).filter(|joined| joined.len() == rows))
 }
 
 /// Whether the parts can be joined. Where Arrow `merges` dictionaries, it does so by their values, and says if these are too many.

@@ -1,6 +1,6 @@
 //! What one row may hold and what one batch may take: a few bytes of a file can stand for any number of values, and nobody's memory is that large.
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, FieldRef};
 
 use super::leaf::leaf_ptype;
 use crate::format::codec::PType;
@@ -20,6 +20,9 @@ const BATCH_SPELLED_MAX: usize = 1 << 27;
 
 /// What a list counts for beside its values.
 pub(crate) const OFFSET_BYTES: usize = 16;
+
+/// What it takes to spell a slot out, whatever is in it; the view or the offset and validity of a string.
+pub(crate) const SLOT_BYTES: usize = 16;
 
 /// What a value of a leaf type counts for: its width, or that of the view by which it is read.
 pub(crate) fn leaf_bytes(data_type: &DataType) -> usize {
@@ -58,5 +61,33 @@ pub(crate) fn check_bytes(slots: usize, width: usize, rows: usize) -> Result<()>
         bytes if bytes <= ROW_BYTES_MAX => Ok(()),
         bytes if rows > 1 => Err(Error::too_many_rows(format!("the values of a batch take {bytes} bytes"))),
         bytes => Err(Error::invalid_file(format!("the values of a row take {bytes} bytes; {ROW_BYTES_MAX} are the most"))),
+    }
+}
+
+/// Bytes of a null of a type when it is spelled out, of which Arrow makes one for each struct and union, even where there is no row.
+pub(crate) fn null_bytes(data_type: &DataType) -> usize {
+    let each = |fields: &mut dyn Iterator<Item = &FieldRef>| fields.map(|field| null_bytes(field.data_type())).fold(1, usize::saturating_add);
+    match data_type {
+        DataType::FixedSizeBinary(width) => usize::try_from(*width).unwrap_or(0).max(1),
+        DataType::FixedSizeList(item, size) => null_bytes(item.data_type()).saturating_mul(usize::try_from(*size).unwrap_or(0)).max(1),
+        DataType::Struct(fields) => each(&mut fields.iter()),
+        DataType::Union(fields, _) => each(&mut fields.iter().map(|(_, field)| field)),
+        DataType::Dictionary(_, values) => null_bytes(values),
+        DataType::List(item) | DataType::LargeList(item) | DataType::ListView(item) | DataType::LargeListView(item) | DataType::Map(item, _) => {
+            each(&mut std::iter::once(item))
+        }
+        DataType::RunEndEncoded(_, values) => each(&mut std::iter::once(values)),
+        DataType::Null | DataType::Boolean => 1,
+        leaf => leaf.primitive_width().unwrap_or(SLOT_BYTES),
+    }
+}
+
+/// Refuses types of which a single null is more than a row may hold: the engine makes one of every column that it reads, be it of no rows.
+pub(crate) fn check_null(data_type: &DataType) -> Result<()> {
+    match null_bytes(data_type) {
+        bytes if bytes > ROW_BYTES_MAX => {
+            Err(Error::invalid_file(format!("a null of its type takes {bytes} bytes; {ROW_BYTES_MAX} are the most that a row may take")))
+        }
+        _ => Ok(()),
     }
 }

@@ -4,16 +4,16 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use arrow::array::types::RunEndIndexType;
-use arrow::array::{Array, ArrayData, ArrayRef, MutableArrayData, PrimitiveArray, RunArray, UInt64Array, make_array, make_comparator};
-use arrow::compute::{CastOptions, SortOptions, cast, cast_with_options, take};
-use arrow::datatypes::{ArrowNativeType, DataType, FieldRef, Int16Type, Int32Type, Int64Type};
+use arrow::array::{Array, ArrayData, ArrayRef, PrimitiveArray, RunArray, UInt64Array, make_array, make_comparator};
+use arrow::compute::{CastOptions, SortOptions, cast, cast_with_options};
+use arrow::datatypes::{ArrowNativeType, DataType, Int16Type, Int32Type, Int64Type};
 use arrow::error::ArrowError;
 use arrow::row::{RowConverter, SortField};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-use super::limits::check_spelled;
+use super::limits::{SLOT_BYTES, check_spelled, null_bytes};
 use super::size::spelled_bytes;
-use super::zero_width::has_zero_width;
+use super::zero_width::taken;
 use crate::format::error::{Error, Result};
 
 /// A dictionary of the values, each once, for a batch of `rows`.
@@ -59,43 +59,9 @@ fn packed(values: &ArrayRef, key: &DataType, out: &DataType) -> Result<ArrayRef>
     Ok(make_array(data))
 }
 
-/// What it takes to spell a slot out, whatever is in it.
-const SLOT_BYTES: usize = 16;
-
 /// Slots of all arrays below an array, and its own.
 fn nested_slots(data: &ArrayData) -> usize {
     data.child_data().iter().map(nested_slots).fold(data.len(), usize::saturating_add)
-}
-
-/// Bytes of a null of a type when it is spelled out, of which Arrow makes one for each struct and union, even where there is no row.
-fn null_bytes(data_type: &DataType) -> usize {
-    let each =
-        |fields: &mut dyn Iterator<Item = &FieldRef>| fields.map(|field| null_bytes(field.data_type())).fold(SLOT_BYTES, usize::saturating_add);
-    match data_type {
-        DataType::FixedSizeBinary(width) => usize::try_from(*width).unwrap_or(0),
-        DataType::FixedSizeList(item, size) => null_bytes(item.data_type()).saturating_mul(usize::try_from(*size).unwrap_or(0)),
-        DataType::Struct(fields) => each(&mut fields.iter()),
-        DataType::Union(fields, _) => each(&mut fields.iter().map(|(_, field)| field)),
-        DataType::Dictionary(_, values) => null_bytes(values),
-        DataType::List(item) | DataType::LargeList(item) | DataType::ListView(item) | DataType::LargeListView(item) | DataType::Map(item, _) => {
-            each(&mut std::iter::once(item))
-        }
-        DataType::RunEndEncoded(_, values) => each(&mut std::iter::once(values)),
-        _ => SLOT_BYTES,
-    }
-}
-
-fn taken(values: &ArrayRef, slots: &UInt64Array) -> Result<ArrayRef> {
-    if !has_zero_width(values.data_type()) {
-        return Ok(take(values, slots, None)?);
-    }
-    let data = values.to_data();
-    let mut picked = MutableArrayData::new(vec![&data], false, slots.len());
-    for slot in slots.values() {
-        let slot = usize::try_from(*slot).map_err(|_| Error::invalid_argument("a slot that is not there"))?;
-        picked.try_extend(0, slot, slot + 1)?;
-    }
-    Ok(make_array(picked.freeze()))
 }
 
 /// A code for each value that is not null, and where the value of each code first stands.
@@ -167,7 +133,7 @@ mod tests {
 
     use arrow::array::{FixedSizeListArray, ListArray, NullArray, StructArray, new_empty_array};
     use arrow::buffer::OffsetBuffer;
-    use arrow::datatypes::{Field, Fields};
+    use arrow::datatypes::{Field, FieldRef, Fields};
 
     use super::*;
     use crate::format::ErrorKind;

@@ -14,6 +14,7 @@ use datafusion_fermion::format::alkaid::{AlkaidScan, Codec, Flavor, Form, ScanRe
 use datafusion_fermion::format::scan::{Answer, Morsel, Scan, Step};
 use rand::seq::SliceRandom;
 
+use super::claims::{Claims, ints, of_ints, stream};
 use super::drive::{Store, read_all, request, write};
 use crate::random;
 use crate::select::{Selected, ids_of, rows_of};
@@ -317,5 +318,49 @@ fn in_a_file_a_batch_may_come_before_its_dictionary() {
         assert!(read_all(&file, 100).unwrap().1 == [batch.clone()]);
         let others = arrow_ipc::reader::FileReader::try_new(std::io::Cursor::new(file.to_vec()), None).unwrap();
         assert!(others.map(Result::unwrap).eq([batch.clone()]));
+    }
+}
+
+#[test]
+fn values_that_are_added_to_nested_dictionaries_are_fetched_once() {
+    const ROUNDS: i32 = 200;
+    // Structs of a code of the inner dictionary.
+    let field = Field::new("word", DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Int32)), true);
+    let data_type = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Struct(vec![field].into())));
+    let (outer, inner) = (0, 1);
+    let words = |first: i32| Claims { body: of_ints(&[0, 1, 2, 3].map(|word| first + word)), dictionary: Some((inner, false)), ..ints() };
+    let structs = |code: i32, is_delta| Claims {
+        rows: 1,
+        nodes: vec![(1, 0), (1, 0)],
+        buffers: vec![(0, 0), (0, 0), (0, 4)],
+        body: of_ints(&[code]),
+        dictionary: Some((outer, is_delta)),
+        ..Default::default()
+    };
+    let codes = |last: i32| Claims { body: of_ints(&[0, last / 2, last, last]), ..ints() };
+    let rounds = |replaced: Option<i32>| {
+        let round = |round: i32| {
+            let own = [structs(round % 4, round > 0), codes(round)];
+            (replaced == Some(round)).then(|| words(1000)).into_iter().chain(own).collect::<Vec<_>>()
+        };
+        [words(0)].into_iter().chain((0..ROUNDS).flat_map(round)).collect::<Vec<_>>()
+    };
+    for replaced in [None, Some(0), Some(150)] {
+        let file = stream(data_type.clone(), &rounds(replaced));
+        let ledger = Arc::default();
+        let mut read = Vec::new();
+        let order: Vec<usize> = (0..usize::try_from(ROUNDS).unwrap()).collect();
+        visit(&file, &[0], &order, &ledger, |mut morsel| {
+            let batch = morsel.next_batch().unwrap().unwrap();
+            read.extend((0..4).map(|row| array_value_to_string(batch.column(0), row).unwrap()));
+        });
+        let expected = (0..ROUNDS).flat_map(|round| {
+            let first = if replaced.is_some_and(|replaced| round >= replaced) { 1000 } else { 0 };
+            [0, round / 2, round, round].map(|code| format!("{{word: {}}}", first + code % 4))
+        });
+        assert_eq!(read, expected.collect::<Vec<_>>(), "{replaced:?}");
+        // Twice at most: before and behind the inner one that is replaced. A batch is 16 bytes, a value 4.
+        let [fetched, ..] = ledger.read();
+        assert!(fetched < 3 * file.len(), "{fetched} bytes of {}", file.len());
     }
 }

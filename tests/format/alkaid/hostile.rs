@@ -180,7 +180,7 @@ fn slots_that_take_no_bytes_are_not_any_number() {
     let fixed = |rows: i64, items| Claims { rows, nodes: vec![(rows, 0), (items, items)], buffers: vec![(0, 0)], ..Default::default() };
     let of_fixed = |size| DataType::FixedSizeList(field("item", DataType::Null, true), size);
     assert_eq!(read(&stream(of_fixed(1000), &[fixed(3, 3000)])).unwrap()[0].num_rows(), 3);
-    refused(of_fixed(i32::MAX), &[fixed(8192, 8192 * i64::from(i32::MAX))]);
+    refused(of_fixed(1 << 29), &[fixed(8192, 8192 << 29)]);
     refused(of_fixed(1), &[fixed(1, many)]);
     // One list, whose values may be more than it has.
     let list = |nodes: Vec<(i64, i64)>, buffers: Vec<(i64, i64)>, rest: &[i32]| {
@@ -238,8 +238,8 @@ fn items_that_are_never_null_may_be_where_no_list_has_them() {
 
 #[test]
 fn dictionaries_that_are_too_much_together_are_refused() {
-    // Each has a list of 2^28 nulls, which take no bytes.
-    let items = 1 << 28;
+    // Each has a list of 2^25 nulls, which take no bytes.
+    let items = 1 << 25;
     let of_lists = DataType::List(Arc::new(Field::new("item", DataType::Null, true)));
     let data_type = DataType::Dictionary(Box::new(DataType::Int32), Box::new(of_lists));
     let values = |is_delta| Claims {
@@ -254,8 +254,32 @@ fn dictionaries_that_are_too_much_together_are_refused() {
     let read_lengths = |file: &Bytes| read_all(file, 100).map(|(_, batches)| batches[0].column(0).as_any_dictionary().values().len());
     assert_eq!(read_lengths(&stream(data_type.clone(), &messages(6))).unwrap(), 7);
     let error = read_lengths(&stream(data_type, &messages(8))).unwrap_err();
-    assert_eq!((error.kind(), error.section()), (ErrorKind::UnsupportedVersion, Some(Section::Dictionary)), "{error}");
+    assert_eq!((error.kind(), error.section()), (ErrorKind::InvalidFile, Some(Section::Dictionary)), "{error}");
     assert!(error.to_string().contains("dictionary 0"), "{error}");
+    // Values that are nothing but nulls.
+    let of_nulls = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Null));
+    let nulls = |count: i64| Claims { rows: count, nodes: vec![(count, count)], dictionary: Some((0, false)), ..Default::default() };
+    let codes = || Claims { body: of_ints(&[0; 4]), ..ints() };
+    assert_eq!(read_lengths(&stream(of_nulls.clone(), &[nulls(1 << 28), codes()])).unwrap(), 1 << 28);
+    let error = read_lengths(&stream(of_nulls, &[nulls(1 << 31), codes()])).unwrap_err();
+    assert_eq!((error.kind(), error.section()), (ErrorKind::InvalidFile, Some(Section::Dictionary)), "{error}");
+}
+
+#[test]
+fn a_null_that_takes_much_is_refused_before_there_is_one() {
+    let of_lists = |size: i32| {
+        schema_message(|builder| {
+            let of = (fb::Type::Null, fb::Null::create(builder, &fb::NullArgs {}).as_union_value());
+            let child = field_of(builder, of, &[], None);
+            let list = fb::FixedSizeList::create(builder, &fb::FixedSizeListArgs { listSize: size }).as_union_value();
+            vec![field_of(builder, (fb::Type::FixedSizeList, list), &[child], None)]
+        })
+    };
+    assert!(read(&of_lists(1 << 20)).unwrap().is_empty());
+    let error = read(&of_lists(i32::MAX)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidFile, "{error}");
+    let schema = Schema::new(vec![Field::new("a", DataType::FixedSizeBinary(i32::MAX), true)]);
+    assert!(write(&Arc::new(schema), &[], WriterOptions::default()).unwrap_err().to_string().contains("a null"));
 }
 
 #[test]
@@ -465,22 +489,6 @@ fn a_union_of_old_has_nulls_of_its_own() {
             })
             .collect();
         assert_eq!(values, [Some(1), Some(2), None, Some(4)], "{mode:?}");
-    }
-}
-
-#[test]
-fn a_null_of_a_union_of_old_may_be_more_than_there_is_memory_for() {
-    let list = |item: DataType| DataType::FixedSizeList(Arc::new(Field::new("item", item, true)), i32::MAX);
-    let nothing = |body: usize| (i64::try_from(body).unwrap(), 0);
-    for (child, nodes) in [(list(list(DataType::Int64)), 3), (DataType::FixedSizeBinary(i32::MAX), 1)] {
-        let fields: UnionFields = [(0, Arc::new(Field::new("x", child, true)))].into_iter().collect();
-        // One null row; the type id and the offset that it has not.
-        let body = vec![0; 24];
-        let buffers = [(0, 1), (8, 1), (16, 4)].into_iter().chain(vec![nothing(24); nodes + 1]).collect();
-        let nodes = std::iter::once((1, 1)).chain(vec![(0, 0); nodes]).collect();
-        let claims = Claims { rows: 1, nodes, buffers, body, version: fb::MetadataVersion::V4, ..Default::default() };
-        let error = read(&stream(DataType::Union(fields, UnionMode::Dense), &[claims])).unwrap_err();
-        assert!(error.to_string().contains("are the most"), "{error}");
     }
 }
 

@@ -43,7 +43,7 @@ where
 {
     let nulls = reader.nulls(node)?;
     let offsets = reader.offsets::<T::Offset>(node.length)?;
-    let values = reader.buffer()?;
+    let values = reader.buffer(offsets.last().and_then(|end| end.to_usize()).unwrap_or(0))?;
     let offsets = checked_offsets(offsets, values.len())?;
     let values = values.slice_with_length(0, offsets.last().map_or(0, |end| end.as_usize()));
     if let Some(array) = quick(&offsets, &values, nulls.as_ref()) {
@@ -77,7 +77,7 @@ fn copied<T: ByteArrayType>(
 pub(super) fn views(reader: &mut Reader<'_>, node: Node, data_type: &DataType) -> Result<ArrayRef> {
     let nulls = reader.nulls(node)?;
     let views = reader.raw_views(node.length)?;
-    let buffers = reader.variadic()?;
+    let buffers = reader.variadic(&views)?;
     let buffers: Arc<[Buffer]> = buffers.into();
     match data_type {
         DataType::Utf8View => match checked_text(&views, &buffers, nulls.as_ref()) {

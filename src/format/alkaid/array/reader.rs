@@ -4,7 +4,10 @@ use std::slice::Iter;
 use std::sync::Arc;
 
 use arrow::array::cast::AsArray;
-use arrow::array::{Array, ArrayData, ArrayRef, BooleanArray, FixedSizeBinaryArray, FixedSizeListArray, NullArray, StructArray, make_array};
+use arrow::array::{
+    Array, ArrayData, ArrayRef, BooleanArray, ByteView, FixedSizeBinaryArray, FixedSizeListArray, MAX_INLINE_VIEW_LEN, NullArray, StructArray,
+    make_array,
+};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow::compute::nullif;
 use arrow::datatypes::{ArrowNativeType, DataType, FieldRef, Fields};
@@ -208,27 +211,29 @@ impl Reader<'_> {
     }
 
     /// The buffers behind the views of a field.
-    pub(super) fn variadic(&mut self) -> Result<Vec<Buffer>> {
+    pub(super) fn variadic(&mut self, views: &[u128]) -> Result<Vec<Buffer>> {
         let count = *self.variadic.next().ok_or_else(|| Error::invalid_file("a field has no count of buffers"))?;
-        (0..count).map(|_| self.buffer()).collect()
+        // Which parts of them are used, is only worth knowing where the others would take memory.
+        let ends = if self.encoding.codec.is_some() { view_ends(views, count) } else { Vec::new() };
+        (0..count).map(|index| self.buffer(ends.get(index).copied().unwrap_or(usize::MAX))).collect()
     }
 
     /// The first `bytes` bytes of the next buffer.
     fn sized(&mut self, bytes: usize, what: &str) -> Result<Buffer> {
-        let buffer = self.buffer()?;
+        let buffer = self.buffer(bytes)?;
         if buffer.len() < bytes {
             return Err(Error::invalid_file(format!("{what} take {bytes} bytes, and there are only {}", buffer.len())));
         }
         Ok(buffer.slice_with_length(0, bytes))
     }
 
-    /// The next buffer, decompressed.
-    pub(super) fn buffer(&mut self) -> Result<Buffer> {
+    /// The next buffer, decompressed as far as it is needed at least.
+    pub(super) fn buffer(&mut self, needed: usize) -> Result<Buffer> {
         let codec = self.encoding.codec;
         let bytes = self.next_buffer()?;
         match codec {
             None => Ok(Buffer::from(bytes.clone())),
-            Some(codec) => codec.decompress(bytes),
+            Some(codec) => codec.decompress(bytes, needed),
         }
     }
 
@@ -270,6 +275,17 @@ pub(super) fn first(child: ArrayRef, length: usize, parent: &str) -> Result<Arra
         more if more > length => Ok(child.slice(0, length)),
         less => Err(Error::invalid_file(format!("a child of {parent} has {less} slots; {length} are needed"))),
     }
+}
+
+/// Where the last value ends that views have in each of their buffers. What is no view of any is found later.
+fn view_ends(views: &[u128], buffers: usize) -> Vec<usize> {
+    let mut ends = vec![0; buffers];
+    for view in views.iter().map(|view| ByteView::from(*view)).filter(|view| view.length > MAX_INLINE_VIEW_LEN) {
+        if let Some(end) = ends.get_mut(view.buffer_index as usize) {
+            *end = (*end).max(view.offset as usize + view.length as usize);
+        }
+    }
+    ends
 }
 
 /// The buffer itself if it begins where values of that alignment may; a copy otherwise.

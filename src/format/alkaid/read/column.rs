@@ -6,16 +6,16 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::cast::AsArray;
-use arrow::array::{Array, ArrayRef, BooleanArray, BooleanBufferBuilder, GenericByteArray, UInt64Array, make_array, new_empty_array};
+use arrow::array::{Array, ArrayRef, BooleanBufferBuilder, GenericByteArray, UInt64Array, make_array, new_empty_array};
 use arrow::buffer::{BooleanBuffer, OffsetBuffer};
-use arrow::compute::{CastOptions, cast_with_options, filter};
+use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{ArrowNativeType, ByteArrayType, DataType, Field};
 
 use super::dictionaries::Dictionary;
 use super::meta::FileMeta;
 use crate::format::alkaid::array::{Encoding, Loaded, decode};
 use crate::format::alkaid::schema::Shape;
-use crate::format::array::{check_spelled, counted, same_family, spelled_bytes};
+use crate::format::array::{Mask, check_spelled, same_family, spelled_bytes};
 use crate::format::error::{Error, Result};
 use crate::format::rows::Rows;
 use crate::format::scan::{Coded, CodedPart, Section};
@@ -210,8 +210,7 @@ fn picked(array: &ArrayRef, ranges: &[Range<usize>], keep: Option<&BooleanBuffer
     if mask.len() != span.len() {
         return Err(Error::invalid_argument(format!("{} bits for {} rows", mask.len(), span.len())));
     }
-    let count = mask.count_set_bits();
-    counted(filter(&span, &BooleanArray::from(mask))?, count, span.data_type())
+    Mask::new(&mask).filter(&span)
 }
 
 /// The bits of ranges as bits of all rows between them.

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::ArrayRef;
+use arrow::array::{Array, ArrayData, ArrayRef};
 
 use super::meta::{FileMeta, Form};
 use crate::format::alkaid::array::{Dictionaries, Encoding, Loaded, decode};
 use crate::format::alkaid::batch::{BatchMeta, Kind};
 use crate::format::alkaid::schema::Shape;
-use crate::format::array::joined;
+use crate::format::array::{ROW_SLOTS_MAX, joined};
 use crate::format::error::{Error, Result};
 use crate::format::scan::Section;
 
@@ -80,11 +80,16 @@ impl Epochs {
         Some((index, epochs.get(index)?))
     }
 
-    /// The messages of a dictionary for a batch at `place`. What is added later does no harm, but where its values are codes of another dictionary
-    /// that may have been replaced by then.
-    fn messages(&self, id: i64, place: Option<u64>, is_nested: bool) -> (usize, First) {
+    /// Where a dictionary is replaced next, behind `place`.
+    fn end(&self, id: i64, place: u64) -> u64 {
+        let Some(epochs) = self.by_id.get(&id) else { return u64::MAX };
+        epochs.get(epochs.partition_point(|epoch| epoch.start < place)).map_or(u64::MAX, |epoch| epoch.start)
+    }
+
+    /// The messages of a dictionary for a batch at `place`. What is added later does no harm, but where its values are codes of others that may have been replaced by then:
+    /// at `limit`.
+    fn messages(&self, id: i64, place: Option<u64>, limit: u64) -> (usize, First) {
         let Some((index, epoch)) = self.at(id, place.unwrap_or(u64::MAX)) else { return (0, First::default()) };
-        let limit = place.filter(|_| is_nested).unwrap_or(u64::MAX);
         let count = epoch.starts.partition_point(|start| *start < limit);
         (index, First { messages: Arc::clone(&epoch.messages), count })
     }
@@ -110,13 +115,17 @@ pub(super) fn wanted(meta: &FileMeta, shape: &Shape, place: u64) -> Result<Vec<W
     let epochs = meta.epochs()?;
     let place = (meta.form() == Form::Stream).then_some(place);
     let mut known: HashMap<i64, Key> = HashMap::new();
+    // Up to where each dictionary and those that its values use stay what they are.
+    let mut ends: HashMap<i64, u64> = HashMap::new();
     let mut found = Vec::new();
     for id in ids {
         let mut inner_ids = Vec::new();
         if let Some(shape) = schema.dictionaries.get(&id) {
             shape.dictionaries(&mut inner_ids);
         }
-        let (epoch, messages) = epochs.messages(id, place, !inner_ids.is_empty());
+        let limit = inner_ids.iter().filter_map(|inner| ends.get(inner)).copied().min().unwrap_or(u64::MAX);
+        let (epoch, messages) = epochs.messages(id, place, limit);
+        ends.insert(id, place.map_or(u64::MAX, |place| epochs.end(id, place)).min(limit));
         let inner: Vec<(i64, Key)> = inner_ids.iter().filter_map(|inner| Some((*inner, known.get(inner)?.clone()))).collect();
         let parts = inner.iter().flat_map(|(_, key)| key.0.iter().copied());
         let key = Key([(id, epoch, messages.count)].into_iter().chain(parts).collect());
@@ -154,8 +163,24 @@ impl Dictionary {
         let part =
             |(loaded, encoding, start): &(Loaded, Encoding, u64)| decode(loaded, *encoding, shape, &self.inner).map_err(|error| error.at(*start));
         let parts = self.parts.iter().map(part).collect::<Result<Vec<_>>>()?;
+        check_earned(self.id, &parts)?;
         joined(&parts)?.ok_or_else(|| Error::unsupported(format!("dictionary {} has more values together than can be numbered", self.id)))
     }
+}
+
+/// Refuses values that are more than their bytes have bits, where they are more than any row may have: each part may be small, and all together take any memory.
+fn check_earned(id: i64, parts: &[ArrayRef]) -> Result<()> {
+    let slots = parts.iter().map(|part| most_slots(&part.to_data())).fold(0, usize::saturating_add);
+    let bytes = parts.iter().map(|part| part.get_buffer_memory_size()).fold(0, usize::saturating_add);
+    if slots <= ROW_SLOTS_MAX || slots / 8 <= bytes {
+        return Ok(());
+    }
+    Err(Error::invalid_file(format!("dictionary {id} has {slots} values that take no bytes; {ROW_SLOTS_MAX} are the most")))
+}
+
+/// The slots of an array, or of one below it, if there are more.
+fn most_slots(data: &ArrayData) -> usize {
+    data.child_data().iter().map(most_slots).fold(data.len(), usize::max)
 }
 
 impl Dictionaries for HashMap<i64, Arc<Dictionary>> {

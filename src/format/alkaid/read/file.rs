@@ -13,7 +13,7 @@ use crate::format::scan::{ColumnSummary, Load, Scan, ScanRequest};
 
 impl Metadata for FileMeta {
     fn schema(&self) -> Result<SchemaRef> {
-        Ok(self.schema())
+        Ok(Arc::clone(&self.file_schema().logical))
     }
 
     fn name(&self, column: usize) -> Option<&str> {
@@ -21,7 +21,8 @@ impl Metadata for FileMeta {
     }
 
     fn field(&self, column: usize) -> Result<FieldRef> {
-        self.field(column)
+        let field = self.file_schema().logical.fields().get(column).cloned();
+        field.map_or_else(|| self.field(column), Ok)
     }
 
     fn column_count(&self) -> usize {

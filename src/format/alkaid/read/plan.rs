@@ -1,5 +1,6 @@
 //! Which bytes a batch needs: columns and dictionaries to buffers, buffers to requests.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -79,11 +80,12 @@ impl BatchPlan {
         let parts = parts.map_err(|error| error.in_section(Section::Message).at(of_batch.body.start))?;
         check_apart(columns, &parts)?;
         let mut plan = Self { batch, rows: of_batch.rows, columns: Vec::new(), dictionaries: Vec::new(), requests: Vec::new() };
+        let mut planned = HashSet::new();
         for (column, mut parts) in columns.iter().zip(parts) {
             let mut dictionaries = Vec::new();
             for wanted in wanted(meta, column.shape(meta)?, of_batch.body.start)? {
                 dictionaries.push((wanted.id, wanted.key.clone()));
-                if !has(&wanted.key) && plan.dictionaries.iter().all(|planned| planned.wanted.key != wanted.key) {
+                if !has(&wanted.key) && planned.insert(wanted.key.clone()) {
                     plan.dictionaries.push(DictionaryPlan::new(meta, wanted)?);
                 }
             }

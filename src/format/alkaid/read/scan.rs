@@ -1,6 +1,6 @@
 //! The scan: prune batches, then of each batch fetch the buffers of the columns, decode.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -282,7 +282,8 @@ impl AlkaidScan {
 
     /// Keeps those that a batch uses.
     fn forget_dictionaries(&mut self, plan: &BatchPlan) {
-        self.dictionaries.retain(|key, _| plan.columns.iter().any(|column| column.dictionaries.iter().any(|(_, used)| used == key)));
+        let used: HashSet<&Key> = plan.columns.iter().flat_map(|column| &column.dictionaries).map(|(_, key)| key).collect();
+        self.dictionaries.retain(|key, _| used.contains(key));
     }
 
     fn load_dictionaries(&mut self, plan: &BatchPlan, fetched: &Fetched) -> Result<()> {

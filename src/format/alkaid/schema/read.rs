@@ -1,6 +1,6 @@
 //! Reading the schema.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
@@ -9,12 +9,16 @@ use arrow_ipc as fb;
 use super::shape::{DictionaryShapes, Positions, Shape};
 use super::types;
 use crate::format::alkaid::flat::key_values;
+use crate::format::array::check_null;
 use crate::format::error::{Error, Result};
 
 /// The schema of a file.
 #[derive(Debug)]
 pub(crate) struct FileSchema {
     pub(crate) arrow: SchemaRef,
+    /// The same for whoever asks which rows are null: a column may have nulls among the values of its dictionary, its runs or its union, and a schema that says that it is never null
+    /// says nothing about those.
+    pub(crate) logical: SchemaRef,
     pub(crate) columns: Vec<Shape>,
     /// The values of dictionaries.
     pub(crate) dictionaries: DictionaryShapes,
@@ -33,32 +37,59 @@ impl FileSchema {
         let mut fields: Vec<FieldRef> = Vec::new();
         let mut columns = Vec::new();
         for field in schema.fields().into_iter().flatten() {
-            let (field, shape) = reader.field(&field).map_err(|error| error.in_column(field.name().unwrap_or_default()))?;
+            let read = reader.field(&field).and_then(|(field, shape)| check_null(field.data_type()).map(|()| (field, shape)));
+            let (field, shape) = read.map_err(|error| error.in_column(field.name().unwrap_or_default()))?;
             fields.push(field);
             columns.push(shape);
         }
         let metadata = key_values(schema.custom_metadata()).collect();
         let arrow = Arc::new(Schema::new_with_metadata(fields, metadata));
-        Ok(Self { arrow, positions: Positions::new(columns.iter()), columns, dictionaries: reader.dictionaries, big_endian })
+        Ok(Self {
+            logical: logical(&arrow),
+            arrow,
+            positions: Positions::new(columns.iter()),
+            columns,
+            dictionaries: reader.dictionaries,
+            big_endian,
+        })
     }
 
     /// The dictionaries that a column needs, those of their values among them, each before those that need it.
     pub(crate) fn dictionaries_of(&self, shape: &Shape) -> Vec<i64> {
-        let mut order = Vec::new();
-        self.visit(shape, &mut order);
-        order
+        let mut found = Found::default();
+        self.visit(shape, &mut found);
+        found.order
     }
 
-    fn visit(&self, shape: &Shape, order: &mut Vec<i64>) {
+    fn visit(&self, shape: &Shape, found: &mut Found) {
         let mut own = Vec::new();
         shape.dictionaries(&mut own);
         for id in own {
-            if let Some(values) = self.dictionaries.get(&id).filter(|_| !order.contains(&id)) {
-                self.visit(values, order);
-                order.push(id);
+            // None contains itself, so that those on the way here are not met again.
+            if let Some(values) = self.dictionaries.get(&id).filter(|_| found.known.insert(id)) {
+                self.visit(values, found);
+                found.order.push(id);
             }
         }
     }
+}
+
+/// Dictionaries in the order in which they were found.
+#[derive(Default)]
+struct Found {
+    known: HashSet<i64>,
+    order: Vec<i64>,
+}
+
+fn logical(schema: &SchemaRef) -> SchemaRef {
+    let has_inner_nulls = |data_type: &DataType| matches!(data_type, DataType::Dictionary(..) | DataType::RunEndEncoded(..) | DataType::Union(..));
+    let is_wrong = |field: &FieldRef| !field.is_nullable() && has_inner_nulls(field.data_type());
+    if !schema.fields().iter().any(is_wrong) {
+        return Arc::clone(schema);
+    }
+    let mended = |field: &FieldRef| if is_wrong(field) { Arc::new(field.as_ref().clone().with_nullable(true)) } else { Arc::clone(field) };
+    let fields: Vec<FieldRef> = schema.fields().iter().map(mended).collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
 struct Reader {

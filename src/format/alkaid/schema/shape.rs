@@ -98,6 +98,11 @@ impl Positions {
         Some((*self.before.get(column)?, *self.before.get(column.checked_add(1)?)?))
     }
 
+    /// What comes before each column.
+    pub(crate) fn starts(&self) -> impl Iterator<Item = Counts> {
+        self.before.iter().copied().take(self.before.len() - 1)
+    }
+
     pub(crate) fn total(&self) -> Counts {
         self.before.last().copied().unwrap_or_default()
     }

@@ -8,6 +8,7 @@ use flatbuffers::{FlatBufferBuilder, ForwardsUOffset, UnionWIPOffset, Vector, WI
 
 use crate::format::alkaid::flat::DEPTH_MAX;
 use crate::format::alkaid::magic::{Flavor, key_in_file};
+use crate::format::array::check_null;
 use crate::format::error::{Error, Result};
 
 type KeyValues<'a> = WIPOffset<Vector<'a, ForwardsUOffset<fb::KeyValue<'a>>>>;
@@ -34,6 +35,7 @@ impl SchemaWriter {
                 let message = "a dictionary of codes of another dictionary has no place in the schema; cast it to a dictionary of values";
                 return Err(Error::invalid_argument(message).in_column(field.name()));
             }
+            check_null(field.data_type()).map_err(|error| Error::invalid_argument(error.to_string()).in_column(field.name()))?;
         }
         Ok(Self { schema, flavor })
     }

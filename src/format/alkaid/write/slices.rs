@@ -3,10 +3,9 @@
 use arrow::array::types::RunEndIndexType;
 use arrow::array::{Array, ArrayRef, Int32Array, OffsetSizeTrait, RunArray, UnionArray};
 use arrow::buffer::Buffer;
-use arrow::compute::take;
 use arrow::datatypes::{ArrowNativeType, DataType};
 
-use crate::format::array::counted;
+use crate::format::array::taken;
 use crate::format::error::{Error, Result};
 
 /// Offsets from zero on, and what they were before: the first and the last.
@@ -38,7 +37,7 @@ pub(super) fn dense_union(union: &UnionArray) -> Result<(Vec<i32>, Vec<ArrayRef>
         if !own().is_sorted() {
             let order = Int32Array::from_iter_values(own());
             let child = union.child(id);
-            children.push(counted(take(child, &order, None)?, order.len(), child.data_type())?);
+            children.push(taken(child, &order)?);
             let places = moved.iter_mut().zip(union.type_ids().iter()).filter(|(_, of)| **of == id);
             (0..).zip(places).for_each(|(place, (offset, _))| *offset = place);
             continue;

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use super::types::{DICTIONARY_ORDERED, NULLABLE, TypeParts};
 use super::wire::{SchemaEntry, SchemaHeader, SchemaNode, StringRef};
 use super::{DEPTH_MAX, OWN_KEYS};
+use crate::format::array::check_null;
 use crate::format::error::{Error, Result};
 use crate::format::scan::Section;
 use crate::format::wire;
@@ -75,7 +76,8 @@ impl SchemaArea {
         if let Some(field) = self.small.get().and_then(|schema| schema.fields().get(index)) {
             return Ok(Arc::clone(field));
         }
-        self.build_field(index, 1).map_err(|error| {
+        let built = self.build_field(index, 1).and_then(|field| check_null(field.data_type()).map(|()| field));
+        built.map_err(|error| {
             let error = error.in_section(Section::Schema);
             match self.name(index) {
                 Some(name) => error.in_column(name),

@@ -1,0 +1,175 @@
+//! Options of a statement without the name of a format before them, as in `OPTIONS ('compression' 'zstd')`. The engine takes them for those of whatever format the statement is about, but
+//! datafusion-cli checks them before, and knows the formats of DataFusion only. With the format's name before them, it leaves them alone.
+
+use std::ops::Range;
+
+use datafusion::sql::sqlparser::dialect::Dialect;
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word};
+use datafusion_fermion::provider::{Alkaid, Fermion, TableFormat};
+
+/// The engine's namespace for options of any format.
+const ANY_FORMAT: &str = "format";
+
+/// The statements with the format's name before all options of those that are about one of ours.
+pub(crate) fn named(dialect: &dyn Dialect, text: &str) -> String {
+    // What is no SQL is refused by whoever runs it.
+    let Ok(tokens) = Tokenizer::new(dialect, text).tokenize_with_location() else { return text.to_owned() };
+    let tokens: Vec<_> = tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect();
+    let places = Places::new(text);
+    let statements = tokens.split(|token| token.token == Token::SemiColon).map(Statement);
+    let edits = statements.flat_map(|statement| statement.edits(&places));
+    let mut named = String::new();
+    let mut end = 0;
+    for (range, name) in edits {
+        named.push_str(text.get(end..range.start).unwrap_or_default());
+        named.push_str(&name);
+        end = range.end;
+    }
+    named + text.get(end..).unwrap_or_default()
+}
+
+/// The tokens of a statement.
+struct Statement<'a>(&'a [TokenWithSpan]);
+
+impl Statement<'_> {
+    /// What to put in the place of parts of the text.
+    fn edits(&self, places: &Places<'_>) -> Vec<(Range<usize>, String)> {
+        match self.format() {
+            Some(format) => self.keys().filter_map(|(key, next)| named_key(key, next, format, places)).collect(),
+            None => Vec::new(),
+        }
+    }
+
+    /// The name of the format that it is about, if that is one of ours: it is `STORED AS` it, or `COPY` writes a file whose name says it.
+    fn format(&self) -> Option<&'static str> {
+        let is_copy = self.is_word(0, "COPY");
+        if !is_copy && !self.is_word(0, "CREATE") {
+            return None;
+        }
+        let outside = self.outside();
+        let after = |words: &[&str]| {
+            let is_here = |at: usize| words.iter().zip(at..).all(|(word, at)| self.is_word(at, word));
+            let at = outside.iter().copied().find(|at| is_here(*at))?;
+            self.0.get(at + words.len()).map(|token| &token.token)
+        };
+        let format = match (after(&["STORED", "AS"]), after(&["TO"])) {
+            (Some(Token::Word(word)), _) => word.value.as_str(),
+            (None, Some(Token::SingleQuotedString(path))) if is_copy => path.rsplit_once('.')?.1,
+            _ => return None,
+        };
+        let is_of = |extensions: &[&str]| extensions.iter().any(|extension| extension.eq_ignore_ascii_case(format));
+        if is_of(Fermion::EXTENSIONS) {
+            return Some(Fermion::NAME);
+        }
+        is_of(Alkaid::EXTENSIONS).then_some(Alkaid::NAME)
+    }
+
+    /// Each first token of a key in the parentheses behind `OPTIONS`, and the one behind it.
+    fn keys(&self) -> impl Iterator<Item = (&TokenWithSpan, Option<&Token>)> {
+        let open = self.outside().into_iter().find(|at| self.is_word(*at, "OPTIONS")).map_or(self.0.len(), |at| at + 1);
+        let within = self.0.get(open..).unwrap_or_default();
+        let end = within.iter().position(|token| token.token == Token::RParen).unwrap_or(within.len());
+        (1..end).filter_map(move |at| {
+            let is_first = matches!(within.get(at - 1)?.token, Token::LParen | Token::Comma);
+            is_first.then_some((within.get(at)?, within.get(at + 1).map(|token| &token.token)))
+        })
+    }
+
+    /// Where the tokens are that are not within parentheses.
+    fn outside(&self) -> Vec<usize> {
+        let mut depth = 0_usize;
+        let mut outside = Vec::new();
+        for (at, token) in self.0.iter().enumerate() {
+            match token.token {
+                Token::LParen => depth += 1,
+                Token::RParen => depth = depth.saturating_sub(1),
+                _ if depth == 0 => outside.push(at),
+                _ => {}
+            }
+        }
+        outside
+    }
+
+    fn is_word(&self, at: usize, wanted: &str) -> bool {
+        self.0.get(at).is_some_and(|token| matches!(&token.token, Token::Word(Word { value, .. }) if value.eq_ignore_ascii_case(wanted)))
+    }
+}
+
+/// The key with the name of the format, if it has none.
+fn named_key(key: &TokenWithSpan, next: Option<&Token>, format: &str, places: &Places<'_>) -> Option<(Range<usize>, String)> {
+    let start = places.byte(key.span.start)?;
+    match &key.token {
+        Token::SingleQuotedString(text) => match text.split_once('.') {
+            None => Some((start + 1..start + 1, format!("{format}."))),
+            Some((namespace, _)) if namespace.eq_ignore_ascii_case(ANY_FORMAT) => Some((start + 1..start + 1 + namespace.len(), format.to_owned())),
+            Some(_) => None,
+        },
+        Token::Word(Word { value, quote_style: None, .. }) => match next {
+            Some(Token::Period) if value.eq_ignore_ascii_case(ANY_FORMAT) => Some((start..start + value.len(), format.to_owned())),
+            Some(Token::Period) => None,
+            _ => Some((start..start, format!("{format}."))),
+        },
+        _ => None,
+    }
+}
+
+/// Where lines and columns are in a text.
+struct Places<'a>(Vec<(usize, &'a str)>);
+
+impl<'a> Places<'a> {
+    fn new(text: &'a str) -> Self {
+        let start = |line: &'a str| line.as_ptr() as usize - text.as_ptr() as usize;
+        Self(text.split('\n').map(|line| (start(line), line)).collect())
+    }
+
+    /// Lines and columns, which are characters, are counted from one on.
+    fn byte(&self, location: Location) -> Option<usize> {
+        let (start, line) = self.0.get(usize::try_from(location.line).ok()?.checked_sub(1)?)?;
+        let column = usize::try_from(location.column).ok()?.checked_sub(1)?;
+        Some(start + line.char_indices().nth(column)?.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::sql::sqlparser::dialect::GenericDialect;
+
+    use super::*;
+
+    fn check(text: &str, expected: &str) {
+        assert_eq!(named(&GenericDialect {}, text), expected);
+    }
+
+    #[test]
+    fn options_get_the_name_of_the_format() {
+        check(
+            "COPY t TO 'x.ipc' STORED AS ALKAID OPTIONS ('compression' 'zstd')",
+            "COPY t TO 'x.ipc' STORED AS ALKAID OPTIONS ('alkaid.compression' 'zstd')",
+        );
+        check(
+            "copy (SELECT 'é', ')') TO 'x.arrow' options (batch_rows 10, format.compression lz4)",
+            "copy (SELECT 'é', ')') TO 'x.arrow' options (alkaid.batch_rows 10, alkaid.compression lz4)",
+        );
+        let two = "SELECT 1;\nCREATE EXTERNAL TABLE t (a INT, options INT)\nSTORED AS Fermion -- (\nLOCATION 'ü.csv'\nOPTIONS ( 'FORMAT.page_rows' '1', 'fermion.pruning' 'a.b', 'aws.region' 'x' , pruning true);";
+        let expected = "SELECT 1;\nCREATE EXTERNAL TABLE t (a INT, options INT)\nSTORED AS Fermion -- (\nLOCATION 'ü.csv'\nOPTIONS ( 'fermion.page_rows' '1', 'fermion.pruning' 'a.b', 'aws.region' 'x' , fermion.pruning true);";
+        check(two, expected);
+    }
+
+    #[test]
+    fn everything_else_stays() {
+        for text in [
+            "",
+            "COPY t TO 'x.fermion'",
+            "COPY t TO 'x.csv' OPTIONS ('has_header' 'true')",
+            "COPY t TO 'x.fermion' STORED AS CSV OPTIONS ('has_header' 'true')",
+            "CREATE EXTERNAL TABLE t STORED AS CSV LOCATION 'x.fermion' OPTIONS ('has_header' 'true')",
+            "SELECT 'COPY t TO ''x.ipc'' OPTIONS (''compression'' ''zstd'')'",
+            "INSERT INTO t SELECT options ('a' 'b') FROM x TO 'x.ipc'",
+            "COPY t TO 'x.ipc' OPTIONS ('alkaid.compression' 'zstd'",
+            "COPY t TO 'x.ipc' OPTIONS ('",
+            "COPY t TO 'x.ipc' OPTIONS",
+        ] {
+            check(text, text);
+        }
+    }
+}
