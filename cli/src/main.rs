@@ -9,6 +9,7 @@ mod hdfs;
 mod inspect;
 mod namespaces;
 mod output;
+mod prompt;
 mod script;
 mod shell;
 mod store;

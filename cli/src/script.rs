@@ -70,13 +70,14 @@ fn is_complete(ctx: &SessionContext, text: &str) -> bool {
     last.is_some_and(|token| *token == Token::SemiColon)
 }
 
-enum Next {
+/// Whether there is more to do.
+pub(crate) enum Next {
     Go,
     Stop,
 }
 
 /// The prompt's commands, without their backslash.
-async fn run_command(ctx: &SessionContext, text: &str, print: &mut PrintOptions) -> Result<Next> {
+pub(crate) async fn run_command(ctx: &SessionContext, text: &str, print: &mut PrintOptions) -> Result<Next> {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let unknown = || Error::failed(format!("'\\{words}' is not a command ('\\?' lists them)"));
     match words.parse::<Command>().map_err(|()| unknown())? {

@@ -15,6 +15,7 @@ use datafusion::execution::memory_pool::{FairSpillPool, GreedyMemoryPool, Memory
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::logical_expr::ExplainFormat;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_cli::DATAFUSION_CLI_VERSION;
 use datafusion_cli::catalog::DynamicObjectStoreCatalog;
 use datafusion_cli::functions::{ListFilesCacheFunc, MetadataCacheFunc, ParquetMetadataFunc, StatisticsCacheFunc};
 use datafusion_cli::object_storage::instrumented::{InstrumentedObjectStoreMode, InstrumentedObjectStoreRegistry};
@@ -22,12 +23,12 @@ use datafusion_cli::object_storage::{StdinCarriesCommands, is_stdin_location};
 use datafusion_cli::pool_type::PoolType;
 use datafusion_cli::print_format::PrintFormat;
 use datafusion_cli::print_options::{MaxRows, PrintOptions};
-use datafusion_cli::{DATAFUSION_CLI_VERSION, exec};
 
 use crate::context;
 use crate::error::{Doing, Error, Result};
 use crate::hdfs::HdfsRegistry;
 use crate::output;
+use crate::prompt;
 use crate::script;
 
 /// The options of datafusion-cli, under the same names.
@@ -102,7 +103,7 @@ pub(crate) async fn run(args: ShellArgs) -> Result<()> {
     let mut print = PrintOptions { format: args.format, quiet: args.quiet, maxrows, color: args.color, instrumented_registry: registry };
     if is_prompt(&args) {
         let is_typed = io::stdin().is_terminal();
-        return if is_typed { prompt(&ctx, &args, &mut print).await } else { pipe(&ctx, &args, &mut print).await };
+        return if is_typed { greet(&ctx, &args, &mut print).await } else { pipe(&ctx, &args, &mut print).await };
     }
     for file in &args.file {
         script::run_file(&ctx, file, &mut print).await?;
@@ -126,13 +127,18 @@ fn startup(args: &ShellArgs) -> Vec<String> {
     args.rc.clone().unwrap_or_else(|| home_rc().into_iter().collect())
 }
 
-async fn prompt(ctx: &SessionContext, args: &ShellArgs, print: &mut PrintOptions) -> Result<()> {
+async fn greet(ctx: &SessionContext, args: &ShellArgs, print: &mut PrintOptions) -> Result<()> {
     if !args.quiet {
         output::line(format_args!("Fermion v{} on DataFusion CLI v{DATAFUSION_CLI_VERSION}", env!("CARGO_PKG_VERSION")))?;
     }
     // What they select is shown; how many rows each statement gave, and how fast, is not.
-    exec::exec_from_files(ctx, startup(args), &PrintOptions { quiet: true, ..print.clone() }).await?;
-    exec::exec_from_repl(ctx, print).await.map_err(|error| Error::failed(error.to_string()))
+    for file in startup(args) {
+        match script::run_file(ctx, &file, &mut PrintOptions { quiet: true, ..print.clone() }).await {
+            Err(Error::Failed(why)) => eprintln!("{why}"),
+            ran => ran?,
+        }
+    }
+    prompt::run(ctx, print).await
 }
 
 /// Without statements to run, SQL comes from standard input: typed or piped.

@@ -30,6 +30,18 @@ impl Bench {
         self.command(args).output().unwrap()
     }
 
+    /// Types `text` at the prompt of a terminal of its own, and gives all that it shows.
+    pub(crate) fn types(&self, args: &str, text: &[u8]) -> String {
+        let mut command = Command::new("script");
+        command.args(["-qec", &format!("{} {args}", env!("CARGO_BIN_EXE_fermion")), "/dev/null"]).env("TERM", "dumb");
+        let mut child =
+            command.current_dir(self.dir.path()).env("HOME", self.dir.path()).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(text).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).unwrap()
+    }
+
     /// Runs with `text` piped to standard input, whatever comes of it.
     pub(crate) fn pipe(&self, args: &[&str], text: &[u8]) -> Output {
         let mut child = self.command(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -93,6 +93,21 @@ fn commands_of_the_prompt_can_be_piped() {
 }
 
 #[test]
+fn what_is_typed_is_run_as_a_script_is() {
+    let bench = Bench::new();
+    fs::write(bench.path(".datafusionrc"), "CREATE VIEW started AS SELECT 40 + 2 AS answer;\nSELECT * FROM nowhere;\n").unwrap();
+    let copy = "COPY (SELECT value AS a FROM generate_series(1, 100000)) TO 'x.ipc' OPTIONS ('compression' 'zstd');\n";
+    let typed = ["SELECT *\nFROM started;\n", "SELECT * FROM typo;\n", copy, "\\pset format csv\nSELECT sum(a) AS s FROM 'x.ipc';\n\\q\nSELECT 7;\n"];
+    let shown = bench.types("-q", typed.concat().as_bytes());
+    for text in ["| answer |", "nowhere", "typo", "Output format is Csv", "5000050000"] {
+        assert!(shown.contains(text), "{text} is not in:\n{shown}");
+    }
+    assert!(!shown.contains("Int64(7)"), "{shown}");
+    assert!(fs::metadata(bench.path("x.ipc")).unwrap().len() < 400_000);
+    assert!(fs::read_to_string(bench.path(".history")).unwrap().contains("compression"));
+}
+
+#[test]
 fn a_file_that_is_not_there_is_called_a_file() {
     let bench = Bench::new();
     for file in ["nosuch.fermion", "dir/nosuch.parquet"] {
