@@ -1,10 +1,14 @@
 //! Alkaid and Arrow files through DataFusion, from Rust. What SQL does is in `tests/sql/`.
 #![cfg(test)]
 
+use std::fs::File;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
+use arrow::array::cast::AsArray;
+use arrow::array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, RecordBatch, RunArray, StringArray, UnionArray};
 use arrow::compute::concat_batches;
+use arrow::datatypes::{DataType, Field, Int32Type, Schema, UnionFields};
+use arrow_ipc::writer::FileWriter;
 use datafusion::catalog::TableProvider;
 use datafusion::common::stats::Precision;
 use datafusion::logical_expr::SortExpr;
@@ -114,7 +118,7 @@ async fn mapped_files_are_read_as_others_are() {
         assert_eq!(some.count().await.unwrap(), 9, "{table}");
     }
     // A file that has become shorter is an error, not a signal.
-    std::fs::File::options().write(true).open(&alkaid).unwrap().set_len(100).unwrap();
+    File::options().write(true).open(&alkaid).unwrap().set_len(100).unwrap();
     let error = context.sql("select sum(a) from alkaid").await.unwrap().collect().await.unwrap_err();
     assert!(error.to_string().contains("it has been cut"), "{error}");
 }
@@ -155,7 +159,7 @@ async fn data_is_mapped_while_rows_of_it_are_held_and_metadata_never() {
         let known = async || format.infer_stats(&context.state(), &store, numbers().schema(), &object).await.unwrap();
         let before = known().await;
         assert_eq!((&before.num_rows, &before.column_statistics[1].null_count), (&Precision::Exact(1000), &Precision::Exact(143)), "{name}");
-        std::fs::File::options().write(true).open(&file).unwrap().set_len(100).unwrap();
+        File::options().write(true).open(&file).unwrap().set_len(100).unwrap();
         assert_eq!(known().await, before, "{name}");
     }
 }
@@ -169,4 +173,33 @@ async fn a_folder_is_read_whatever_its_files_end_with() {
     std::fs::write(path(&directory, "read.me"), "nothing").unwrap();
     let read = context.read_alkaid([format!("{}/", path(&directory, ""))], AlkaidReadOptions::default()).await.unwrap();
     assert_eq!(read.count().await.unwrap(), 6000);
+}
+
+#[tokio::test]
+async fn nulls_of_a_column_that_is_never_null_are_found_where_dictionaries_runs_and_unions_have_them() {
+    let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("a"), None]));
+    let codes = || Int32Array::from(vec![0, 1, 0, 1, 1]);
+    let dictionary = DictionaryArray::<Int32Type>::try_new(codes(), Arc::clone(&texts)).unwrap();
+    let runs = RunArray::<Int32Type>::try_new(&Int32Array::from(vec![2, 5]), texts.as_string::<i32>()).unwrap();
+    let fields: UnionFields = [(0, Arc::new(Field::new("x", DataType::Int32, true)))].into_iter().collect();
+    let numbers: ArrayRef = Arc::new(Int32Array::from(vec![None, Some(1), None, None, None]));
+    let union = UnionArray::try_new(fields, vec![0_i8; 5].into(), None, vec![numbers]).unwrap();
+    let columns: [(&str, ArrayRef); 4] = [("d", Arc::new(dictionary)), ("r", Arc::new(runs)), ("u", Arc::new(union)), ("i", Arc::new(codes()))];
+    let fields: Vec<Field> = columns.iter().map(|(name, column)| Field::new(*name, column.data_type().clone(), false)).collect();
+    let schema = Arc::new(Schema::new(fields));
+    let batch = RecordBatch::try_new(Arc::clone(&schema), columns.map(|(_, column)| column).into()).unwrap();
+
+    let (context, directory, _) = session();
+    let file = path(&directory, "x.arrow");
+    let mut writer = FileWriter::try_new(File::create(&file).unwrap(), &schema).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+    context.register_alkaid("x", &file, AlkaidReadOptions::default()).await.unwrap();
+    for (column, nulls) in [("d", 3), ("r", 3), ("u", 4), ("i", 0)] {
+        let is_null = context.table("x").await.unwrap().filter(col(column).is_null()).unwrap();
+        assert_eq!(is_null.count().await.unwrap(), nulls, "{column}");
+    }
+    let table = context.table("x").await.unwrap();
+    let nullable: Vec<bool> = table.schema().fields().iter().map(|field| field.is_nullable()).collect();
+    assert_eq!(nullable, [true, true, true, false]);
 }

@@ -214,6 +214,9 @@ mod tests {
     fn a_namespace_that_is_almost_right_and_a_value_out_of_range_are_errors_at_once() {
         let error = altered(&[("fermoin.page_rows", "1")]).unwrap_err().to_string();
         assert!(error.ends_with("should \"fermoin.page_rows\" begin with \"fermion.\"?"), "{error}");
+        let error = altered(&[("alkaid.compression", "zstd")]).unwrap_err().to_string();
+        assert!(error.ends_with("\"alkaid.compression\" is an option of alkaid, and the format here is fermion"), "{error}");
+        assert!(altered(&[("aws.region", "x"), ("execution.batch_size", "1")]).is_ok());
         let error = altered(&[("page_rows", "0")]).unwrap_err().to_string();
         assert!(error.contains("page_rows is 0; it must be between 1 and"), "{error}");
     }
