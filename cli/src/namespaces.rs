@@ -43,7 +43,9 @@ impl Statement<'_> {
     /// The name of the format that it is about, if that is one of ours: it is `STORED AS` it, or `COPY` writes a file whose name says it.
     fn format(&self) -> Option<&'static str> {
         let is_copy = self.is_word(0, "COPY");
-        if !is_copy && !self.is_word(0, "CREATE") {
+        // Of no more words before it than `CREATE OR REPLACE UNBOUNDED`.
+        let is_create = self.is_word(0, "CREATE") && (1..=4).any(|at| self.is_word(at, "EXTERNAL") && self.is_word(at + 1, "TABLE"));
+        if !is_copy && !is_create {
             return None;
         }
         let outside = self.outside();
@@ -66,13 +68,24 @@ impl Statement<'_> {
 
     /// Each first token of a key in the parentheses behind `OPTIONS`, and the one behind it.
     fn keys(&self) -> impl Iterator<Item = (&TokenWithSpan, Option<&Token>)> {
-        let open = self.outside().into_iter().find(|at| self.is_word(*at, "OPTIONS")).map_or(self.0.len(), |at| at + 1);
+        let open = self.outside().into_iter().find(|at| self.are_options(*at)).map_or(self.0.len(), |at| at + 1);
         let within = self.0.get(open..).unwrap_or_default();
         let end = within.iter().position(|token| token.token == Token::RParen).unwrap_or(within.len());
         (1..end).filter_map(move |at| {
             let is_first = matches!(within.get(at - 1)?.token, Token::LParen | Token::Comma);
             is_first.then_some((within.get(at)?, within.get(at + 1).map(|token| &token.token)))
         })
+    }
+
+    /// Whether the word `OPTIONS` is here with its parentheses, and is not the name of a table with its columns.
+    fn are_options(&self, at: usize) -> bool {
+        let before = at.checked_sub(1);
+        let is_name = before.is_none_or(|at| self.is_word(at, "TABLE") || self.is_word(at, "EXISTS") || self.is(at, &Token::Period));
+        self.is_word(at, "OPTIONS") && self.is(at + 1, &Token::LParen) && !is_name
+    }
+
+    fn is(&self, at: usize, wanted: &Token) -> bool {
+        self.0.get(at).is_some_and(|token| token.token == *wanted)
     }
 
     /// Where the tokens are that are not within parentheses.
@@ -99,16 +112,24 @@ impl Statement<'_> {
 fn named_key(key: &TokenWithSpan, next: Option<&Token>, format: &str, places: &Places<'_>) -> Option<(Range<usize>, String)> {
     let start = places.byte(key.span.start)?;
     match &key.token {
-        Token::SingleQuotedString(text) => match text.split_once('.') {
+        Token::SingleQuotedString(text) | Token::DoubleQuotedString(text) => match text.split_once('.') {
             None => Some((start + 1..start + 1, format!("{format}."))),
             Some((namespace, _)) if namespace.eq_ignore_ascii_case(ANY_FORMAT) => Some((start + 1..start + 1 + namespace.len(), format.to_owned())),
             Some(_) => None,
         },
-        Token::Word(Word { value, quote_style: None, .. }) => match next {
-            Some(Token::Period) if value.eq_ignore_ascii_case(ANY_FORMAT) => Some((start..start + value.len(), format.to_owned())),
-            Some(Token::Period) => None,
-            _ => Some((start..start, format!("{format}."))),
-        },
+        Token::Word(Word { value, quote_style, .. }) => {
+            let start = start + quote_style.map_or(0, char::len_utf8);
+            match next {
+                Some(Token::Period) if value.eq_ignore_ascii_case(ANY_FORMAT) => Some((start..start + value.len(), format.to_owned())),
+                Some(Token::Period) => None,
+                // In quotes there may be a namespace, too.
+                _ => match value.split_once('.') {
+                    None => Some((start..start, format!("{format}."))),
+                    Some((namespace, _)) if namespace.eq_ignore_ascii_case(ANY_FORMAT) => Some((start..start + namespace.len(), format.to_owned())),
+                    Some(_) => None,
+                },
+            }
+        }
         _ => None,
     }
 }
@@ -150,6 +171,15 @@ mod tests {
             "copy (SELECT 'é', ')') TO 'x.arrow' options (batch_rows 10, format.compression lz4)",
             "copy (SELECT 'é', ')') TO 'x.arrow' options (alkaid.batch_rows 10, alkaid.compression lz4)",
         );
+        check(
+            "COPY t TO 'x.ipc' OPTIONS (\"compression\" 'lz4', \"format\".a 1, \"format.b\" 2, \"alkaid.c\" 3)",
+            "COPY t TO 'x.ipc' OPTIONS (\"alkaid.compression\" 'lz4', \"alkaid\".a 1, \"alkaid.b\" 2, \"alkaid.c\" 3)",
+        );
+        check("COPY options TO 'x/' STORED AS IPC OPTIONS (a 1)", "COPY options TO 'x/' STORED AS IPC OPTIONS (alkaid.a 1)");
+        check(
+            "CREATE OR REPLACE EXTERNAL TABLE IF NOT EXISTS options (a BIGINT) OPTIONS (b 1) STORED AS IPC LOCATION 'x'",
+            "CREATE OR REPLACE EXTERNAL TABLE IF NOT EXISTS options (a BIGINT) OPTIONS (alkaid.b 1) STORED AS IPC LOCATION 'x'",
+        );
         let two = "SELECT 1;\nCREATE EXTERNAL TABLE t (a INT, options INT)\nSTORED AS Fermion -- (\nLOCATION 'ü.csv'\nOPTIONS ( 'FORMAT.page_rows' '1', 'fermion.pruning' 'a.b', 'aws.region' 'x' , pruning true);";
         let expected = "SELECT 1;\nCREATE EXTERNAL TABLE t (a INT, options INT)\nSTORED AS Fermion -- (\nLOCATION 'ü.csv'\nOPTIONS ( 'fermion.page_rows' '1', 'fermion.pruning' 'a.b', 'aws.region' 'x' , fermion.pruning true);";
         check(two, expected);
@@ -166,6 +196,11 @@ mod tests {
             "SELECT 'COPY t TO ''x.ipc'' OPTIONS (''compression'' ''zstd'')'",
             "INSERT INTO t SELECT options ('a' 'b') FROM x TO 'x.ipc'",
             "COPY t TO 'x.ipc' OPTIONS ('alkaid.compression' 'zstd'",
+            "CREATE EXTERNAL TABLE options (a BIGINT) STORED AS FERMION LOCATION 'x'",
+            "CREATE EXTERNAL TABLE s.options (a BIGINT, b BIGINT) STORED AS FERMION LOCATION 'x'",
+            "COPY options TO 'x/' STORED AS FERMION PARTITIONED BY (a)",
+            "CREATE VIEW w AS SELECT stored AS arrow FROM v WHERE options IN ('a', 'x')",
+            "CREATE TABLE external AS SELECT stored AS arrow, options ('a') FROM v",
             "COPY t TO 'x.ipc' OPTIONS ('",
             "COPY t TO 'x.ipc' OPTIONS",
         ] {

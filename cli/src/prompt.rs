@@ -22,7 +22,13 @@ pub(crate) async fn run(ctx: &SessionContext, print: &mut PrintOptions) -> Resul
     editor.set_helper(Some(CliHelper::new(&dialect(ctx), print.color)));
     // The first time there is none.
     let _ = editor.load_history(HISTORY);
-    while let Some(text) = read(&mut editor)? {
+    let ended = talk(ctx, &mut editor, print).await;
+    editor.save_history(HISTORY).map_err(failed)?;
+    ended
+}
+
+async fn talk(ctx: &SessionContext, editor: &mut Editor<CliHelper, DefaultHistory>, print: &mut PrintOptions) -> Result<()> {
+    while let Some(text) = read(editor)? {
         editor.add_history_entry(text.trim_end()).map_err(failed)?;
         tokio::select! {
             ran = run_text(ctx, &text, print) => match ran {
@@ -38,7 +44,7 @@ pub(crate) async fn run(ctx: &SessionContext, print: &mut PrintOptions) -> Resul
             helper.set_dialect(&dialect(ctx));
         }
     }
-    editor.save_history(HISTORY).map_err(failed)
+    Ok(())
 }
 
 /// The next statements or command; `None` at the end.

@@ -109,7 +109,10 @@ pub(crate) fn explained(error: DataFusionError) -> Error {
     if let Some(file) = missing_file(&text) {
         return Error::failed(format!("there is no file '{file}'"));
     }
-    Error::Failed(text)
+    // What has no name of a format before it still (see `namespaces`).
+    let hint =
+        if text.contains("Specify a format for TableOptions") { " (write the format's name before the option's: 'fermion.', 'alkaid.')" } else { "" };
+    Error::Failed(text + hint)
 }
 
 /// The name of a table that is not there, if it can only have been meant as that of a file.

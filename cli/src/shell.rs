@@ -15,7 +15,6 @@ use datafusion::execution::memory_pool::{FairSpillPool, GreedyMemoryPool, Memory
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::logical_expr::ExplainFormat;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_cli::DATAFUSION_CLI_VERSION;
 use datafusion_cli::catalog::DynamicObjectStoreCatalog;
 use datafusion_cli::functions::{ListFilesCacheFunc, MetadataCacheFunc, ParquetMetadataFunc, StatisticsCacheFunc};
 use datafusion_cli::object_storage::instrumented::{InstrumentedObjectStoreMode, InstrumentedObjectStoreRegistry};
@@ -23,9 +22,10 @@ use datafusion_cli::object_storage::{StdinCarriesCommands, is_stdin_location};
 use datafusion_cli::pool_type::PoolType;
 use datafusion_cli::print_format::PrintFormat;
 use datafusion_cli::print_options::{MaxRows, PrintOptions};
+use datafusion_cli::{DATAFUSION_CLI_VERSION, exec};
 
 use crate::context;
-use crate::error::{Doing, Error, Result};
+use crate::error::{Doing, Result};
 use crate::hdfs::HdfsRegistry;
 use crate::output;
 use crate::prompt;
@@ -132,12 +132,8 @@ async fn greet(ctx: &SessionContext, args: &ShellArgs, print: &mut PrintOptions)
         output::line(format_args!("Fermion v{} on DataFusion CLI v{DATAFUSION_CLI_VERSION}", env!("CARGO_PKG_VERSION")))?;
     }
     // What they select is shown; how many rows each statement gave, and how fast, is not.
-    for file in startup(args) {
-        match script::run_file(ctx, &file, &mut PrintOptions { quiet: true, ..print.clone() }).await {
-            Err(Error::Failed(why)) => eprintln!("{why}"),
-            ran => ran?,
-        }
-    }
+    // One statement that fails does not keep the others from being run, and options have to be named in full.
+    exec::exec_from_files(ctx, startup(args), &PrintOptions { quiet: true, ..print.clone() }).await?;
     prompt::run(ctx, print).await
 }
 

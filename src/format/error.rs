@@ -102,6 +102,12 @@ impl Error {
         self
     }
 
+    /// The same as the caller's fault: what no file can hold, nobody can write.
+    pub(crate) fn of_argument(mut self) -> Self {
+        self.0.kind = ErrorKind::InvalidArgument;
+        self
+    }
+
     /// What went wrong.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind

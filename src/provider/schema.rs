@@ -37,7 +37,7 @@ fn view_type(data_type: &DataType) -> Option<DataType> {
 /// The schema of a table of these files: the fields of the first, then those that only later ones have.
 ///
 /// Like Arrow's `Schema::try_merge`, but in time linear in the fields, and in no time for files that agree; a column that a file does not have is nullable, and neither notes about
-/// a column nor how its strings are laid out keep files from being read together.
+/// a column nor how its strings are laid out keep files from being read together (of fields within it, they do).
 pub(super) fn merge(schemas: impl IntoIterator<Item = SchemaRef>) -> Result<SchemaRef> {
     let mut schemas = schemas.into_iter();
     let Some(first) = schemas.next() else {

@@ -28,7 +28,7 @@ class Question(typing.NamedTuple):
     rows: list
 
     def sql(self):
-        what = f"count(*) AS row" if self.form == "count" else "row"
+        what = "count(*) AS row" if self.form == "count" else "row"
         end = " ORDER BY row DESC LIMIT 5" if self.form == "last" else ""
         return f"SELECT {self.number} AS number, {what} FROM '{self.path}' WHERE {self.where}{end}"
 
@@ -101,11 +101,11 @@ def dropped(lines):
 def predicate(rng, parts, depth):
     """In SQL, and the rows of which it is true, or null."""
     if depth == 0:
-        return about(rng, rng.choice(parts))
+        sql, mask = about(rng, rng.choice(parts))
+        # Not of more than one: where the engine finds that they exclude each other, it forgets that they may be null.
+        return (f"NOT ({sql})", pc.invert(mask)) if rng.random() < 0.1 else (sql, mask)
     (left, left_mask), (right, right_mask) = predicate(rng, parts, depth - 1), predicate(rng, parts, depth - 1)
     word, combined = rng.choice([("AND", pc.and_kleene), ("OR", pc.or_kleene)])
-    if rng.random() < 0.2:
-        return f"NOT ({left} {word} {right})", pc.invert(combined(left_mask, right_mask))
     return f"({left} {word} {right})", combined(left_mask, right_mask)
 
 

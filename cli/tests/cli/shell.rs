@@ -95,7 +95,7 @@ fn commands_of_the_prompt_can_be_piped() {
 #[test]
 fn what_is_typed_is_run_as_a_script_is() {
     let bench = Bench::new();
-    fs::write(bench.path(".datafusionrc"), "CREATE VIEW started AS SELECT 40 + 2 AS answer;\nSELECT * FROM nowhere;\n").unwrap();
+    fs::write(bench.path(".datafusionrc"), "SELECT * FROM nowhere;\nCREATE VIEW started AS SELECT 40 + 2 AS answer;\n").unwrap();
     let copy = "COPY (SELECT value AS a FROM generate_series(1, 100000)) TO 'x.ipc' OPTIONS ('compression' 'zstd');\n";
     let typed = ["SELECT *\nFROM started;\n", "SELECT * FROM typo;\n", copy, "\\pset format csv\nSELECT sum(a) AS s FROM 'x.ipc';\n\\q\nSELECT 7;\n"];
     let shown = bench.types("-q", typed.concat().as_bytes());

@@ -72,7 +72,7 @@ impl Codec {
 
     /// The contents of a buffer, of which so many bytes are needed. If it has far more than that, they are not worth their memory: there are no more than those.
     pub(super) fn decompress(self, buffer: &Bytes, needed: usize) -> Result<Buffer> {
-        if buffer.is_empty() {
+        if buffer.is_empty() || needed == 0 {
             return Ok(Buffer::default());
         }
         let prefix = buffer.first_chunk::<PREFIX>().ok_or_else(|| Error::invalid_file("a compressed buffer is shorter than its length"))?;
@@ -142,7 +142,8 @@ mod tests {
         let contents: Vec<u8> = (0..1_u32 << 18).flat_map(|i| (i / 7).to_le_bytes()).collect();
         for codec in both() {
             let stored = Bytes::from(codec.compress(&contents, 1).unwrap());
-            for needed in [0, 1, 1000, 300_000, contents.len() - 1, contents.len(), usize::MAX] {
+            assert!(codec.decompress(&stored, 0).unwrap().is_empty());
+            for needed in [1, 1000, 300_000, contents.len() - 1, contents.len(), usize::MAX] {
                 let found = codec.decompress(&stored, needed).unwrap();
                 let length = if contents.len().saturating_sub(needed) > UNUSED_MAX { needed } else { contents.len() };
                 assert!(found.as_slice() == &contents[..length], "{codec:?}, {needed} bytes");

@@ -44,7 +44,7 @@ fn fit(parts: &[&ArrayData], merges: bool) -> bool {
 }
 
 /// The greatest number that a type of keys, offsets or run ends has.
-fn most(data_type: &DataType) -> usize {
+pub(crate) fn most(data_type: &DataType) -> usize {
     let bits = match data_type {
         DataType::Int8 => 7,
         DataType::UInt8 => 8,

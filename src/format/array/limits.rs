@@ -64,12 +64,13 @@ pub(crate) fn check_bytes(slots: usize, width: usize, rows: usize) -> Result<()>
     }
 }
 
-/// Bytes of a null of a type when it is spelled out, of which Arrow makes one for each struct and union, even where there is no row.
-pub(crate) fn null_bytes(data_type: &DataType) -> usize {
-    let each = |fields: &mut dyn Iterator<Item = &FieldRef>| fields.map(|field| null_bytes(field.data_type())).fold(1, usize::saturating_add);
+/// Bytes of a null of a type, or of one of its items, when it is spelled out and no slot takes less than `least`. Arrow makes one for each struct and union, even where there is no row.
+pub(crate) fn null_bytes(data_type: &DataType, least: usize) -> usize {
+    let null_bytes = |data_type: &DataType| null_bytes(data_type, least);
+    let each = |fields: &mut dyn Iterator<Item = &FieldRef>| fields.map(|field| null_bytes(field.data_type())).fold(least, usize::saturating_add);
     match data_type {
-        DataType::FixedSizeBinary(width) => usize::try_from(*width).unwrap_or(0).max(1),
-        DataType::FixedSizeList(item, size) => null_bytes(item.data_type()).saturating_mul(usize::try_from(*size).unwrap_or(0)).max(1),
+        DataType::FixedSizeBinary(width) => usize::try_from(*width).unwrap_or(0).max(least),
+        DataType::FixedSizeList(item, size) => null_bytes(item.data_type()).saturating_mul(usize::try_from(*size).unwrap_or(0)).max(least),
         DataType::Struct(fields) => each(&mut fields.iter()),
         DataType::Union(fields, _) => each(&mut fields.iter().map(|(_, field)| field)),
         DataType::Dictionary(_, values) => null_bytes(values),
@@ -77,17 +78,17 @@ pub(crate) fn null_bytes(data_type: &DataType) -> usize {
             each(&mut std::iter::once(item))
         }
         DataType::RunEndEncoded(_, values) => each(&mut std::iter::once(values)),
-        DataType::Null | DataType::Boolean => 1,
-        leaf => leaf.primitive_width().unwrap_or(SLOT_BYTES),
+        DataType::Null | DataType::Boolean => least,
+        leaf => leaf.primitive_width().unwrap_or(SLOT_BYTES).max(least),
     }
 }
 
-/// Refuses types of which a single null is more than a row may hold: the engine makes one of every column that it reads, be it of no rows.
+/// Refuses types of which a single null, or one of an item, is more than a row may hold: the engine makes such, be a column of no rows.
 pub(crate) fn check_null(data_type: &DataType) -> Result<()> {
-    match null_bytes(data_type) {
-        bytes if bytes > ROW_BYTES_MAX => {
-            Err(Error::invalid_file(format!("a null of its type takes {bytes} bytes; {ROW_BYTES_MAX} are the most that a row may take")))
-        }
+    match null_bytes(data_type, 1) {
+        bytes if bytes > ROW_BYTES_MAX => Err(Error::invalid_file(format!(
+            "a null of its type or of its items takes {bytes} bytes; {ROW_BYTES_MAX} are the most that a row may take"
+        ))),
         _ => Ok(()),
     }
 }

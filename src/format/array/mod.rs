@@ -25,7 +25,7 @@ pub(crate) use accept::{check_nulls, check_rows};
 pub(crate) use assemble::{LEAF_DATA, LEAF_VALIDITY, Ranges, Streams, TypeCounts, add_types, assemble, same_family, slots};
 pub(crate) use bounds::bounds_as;
 pub(crate) use ends::{Ends, stream_ends};
-pub(crate) use joined::joined;
+pub(crate) use joined::{joined, most};
 pub(crate) use leaf::{is_text, leaf_array, leaf_ptype, leaf_values};
 pub(crate) use limits::{ROW_SLOTS_MAX, check_null, check_spelled};
 pub(crate) use narrow::{listed_item, matched_fields, wanted_streams};

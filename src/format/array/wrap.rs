@@ -23,7 +23,7 @@ pub(super) fn dictionary(values: ArrayRef, out: &DataType, rows: usize) -> Resul
     };
     if !is_packed_by_arrow(values.data_type()) {
         // To find those that are equal, each is spelled out, and a page says a value once for any number of slots. A slot of nothing takes its part, too.
-        check_spelled(null_bytes(values.data_type()), 1)?;
+        check_spelled(null_bytes(values.data_type(), SLOT_BYTES), 1)?;
         check_spelled(spelled_bytes(&values).saturating_add(SLOT_BYTES.saturating_mul(nested_slots(&values.to_data()))), rows)?;
         return packed(&values, key, out);
     }
@@ -156,7 +156,9 @@ mod tests {
             Arc::new(ListArray::new(item, OffsetBuffer::new(vec![0, 0].into()), items, None))
         };
         let many = field(DataType::Struct((0..100).map(|_| wide()).collect::<Fields>()));
-        for item in [wide(), many, nested(nested(field(DataType::Int64)))] {
+        // A bit in an array, and far more in a row.
+        let bits = field(DataType::FixedSizeList(field(DataType::Boolean), 1 << 27));
+        for item in [wide(), many, nested(nested(field(DataType::Int64))), bits] {
             let error = dictionary_of(of(item), 1).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
         }

@@ -279,7 +279,7 @@ fn a_null_that_takes_much_is_refused_before_there_is_one() {
     let error = read(&of_lists(i32::MAX)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidFile, "{error}");
     let schema = Schema::new(vec![Field::new("a", DataType::FixedSizeBinary(i32::MAX), true)]);
-    assert!(write(&Arc::new(schema), &[], WriterOptions::default()).unwrap_err().to_string().contains("a null"));
+    assert!(write(&Arc::new(schema), &[], WriterOptions::default()).unwrap_err().to_string().starts_with("invalid argument: a null of its type"));
 }
 
 #[test]
@@ -490,6 +490,35 @@ fn a_union_of_old_has_nulls_of_its_own() {
             .collect();
         assert_eq!(values, [Some(1), Some(2), None, Some(4)], "{mode:?}");
     }
+}
+
+#[test]
+fn a_null_of_a_union_of_old_may_be_more_than_a_row_may_have() {
+    let list = DataType::FixedSizeList(Arc::new(Field::new("item", DataType::Int8, true)), 1 << 29);
+    let fields: UnionFields = [(0, Arc::new(Field::new("x", list, true)))].into_iter().collect();
+    // One null row; the type id and the offset that it has not.
+    let buffers = [(0, 1), (8, 1), (16, 4)].into_iter().chain(vec![(24, 0); 3]).collect();
+    let claims =
+        Claims { rows: 1, nodes: vec![(1, 1), (0, 0), (0, 0)], buffers, body: vec![0; 24], version: fb::MetadataVersion::V4, ..Default::default() };
+    let error = read(&stream(DataType::Union(fields, UnionMode::Dense), &[claims])).unwrap_err();
+    assert!(error.to_string().contains("are the most"), "{error}");
+}
+
+#[test]
+fn values_that_no_code_can_mean_are_left_out() {
+    let data_type = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Int32));
+    let values = Claims {
+        rows: 300,
+        nodes: vec![(300, 0)],
+        buffers: vec![(0, 0), (0, 1200)],
+        body: of_ints(&(0..300).collect::<Vec<_>>()),
+        dictionary: Some((0, false)),
+        ..Default::default()
+    };
+    let codes = Claims { rows: 4, nodes: vec![(4, 0)], buffers: vec![(0, 0), (0, 4)], body: vec![127, 0, 5, 1, 0, 0, 0, 0], ..Default::default() };
+    let batches = read(&stream(data_type, &[values, codes])).unwrap();
+    let dictionary = batches[0].column(0).as_dictionary::<Int8Type>();
+    assert_eq!((dictionary.keys().values().as_ref(), dictionary.values().len()), ([127, 0, 5, 1].as_slice(), 128));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use arrow::datatypes::{ArrowDictionaryKeyType, DataType, Int8Type, Int16Type, In
 use super::reader::Reader;
 use crate::format::alkaid::batch::Node;
 use crate::format::alkaid::schema::Shape;
+use crate::format::array::most;
 use crate::format::error::{Error, Result};
 
 pub(super) fn dictionary(reader: &mut Reader<'_>, node: Node, shape: &Shape, keys: &DataType, values: &DataType) -> Result<ArrayRef> {
@@ -33,6 +34,8 @@ pub(super) fn dictionary(reader: &mut Reader<'_>, node: Node, shape: &Shape, key
 
 fn coded<K: ArrowDictionaryKeyType>(codes: &ArrayRef, values: ArrayRef) -> Result<ArrayRef> {
     let codes = codes.as_primitive_opt::<K>().ok_or_else(|| Error::invalid_file("the codes of a dictionary are not of its type"))?;
+    // What no code can mean only makes kernels panic that want to number all values.
+    let values = values.slice(0, values.len().min(most(&K::DATA_TYPE).saturating_add(1)));
     Ok(Arc::new(DictionaryArray::<K>::try_new(codes.clone(), values)?))
 }
 

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayData, ArrayRef};
+use arrow::datatypes::DataType;
+use bytes::Bytes;
 
 use super::meta::{FileMeta, Form};
 use crate::format::alkaid::array::{Dictionaries, Encoding, Loaded, decode};
@@ -163,24 +165,30 @@ impl Dictionary {
         let part =
             |(loaded, encoding, start): &(Loaded, Encoding, u64)| decode(loaded, *encoding, shape, &self.inner).map_err(|error| error.at(*start));
         let parts = self.parts.iter().map(part).collect::<Result<Vec<_>>>()?;
-        check_earned(self.id, &parts)?;
+        self.check_earned(&parts)?;
         joined(&parts)?.ok_or_else(|| Error::unsupported(format!("dictionary {} has more values together than can be numbered", self.id)))
     }
-}
 
-/// Refuses values that are more than their bytes have bits, where they are more than any row may have: each part may be small, and all together take any memory.
-fn check_earned(id: i64, parts: &[ArrayRef]) -> Result<()> {
-    let slots = parts.iter().map(|part| most_slots(&part.to_data())).fold(0, usize::saturating_add);
-    let bytes = parts.iter().map(|part| part.get_buffer_memory_size()).fold(0, usize::saturating_add);
-    if slots <= ROW_SLOTS_MAX || slots / 8 <= bytes {
-        return Ok(());
+    /// Refuses values that are more than their bytes have bits, where they are more than any row may have: each part may be small, and all together take any memory.
+    fn check_earned(&self, parts: &[ArrayRef]) -> Result<()> {
+        let slots = parts.iter().map(|part| most_slots(&part.to_data())).fold(0, usize::saturating_add);
+        let bytes = self.parts.iter().flat_map(|(loaded, ..)| &loaded.buffers).map(Bytes::len).fold(0, usize::saturating_add);
+        if slots <= ROW_SLOTS_MAX || slots / 8 <= bytes {
+            return Ok(());
+        }
+        Err(Error::invalid_file(format!(
+            "dictionary {} has {slots} values in {bytes} bytes; of those that take none, {ROW_SLOTS_MAX} are the most",
+            self.id
+        )))
     }
-    Err(Error::invalid_file(format!("dictionary {id} has {slots} values that take no bytes; {ROW_SLOTS_MAX} are the most")))
 }
 
-/// The slots of an array, or of one below it, if there are more.
+/// The slots of an array, or of one below it, if there are more. The values of a dictionary are another's affair.
 fn most_slots(data: &ArrayData) -> usize {
-    data.child_data().iter().map(most_slots).fold(data.len(), usize::max)
+    match data.data_type() {
+        DataType::Dictionary(..) => data.len(),
+        _ => data.child_data().iter().map(most_slots).fold(data.len(), usize::max),
+    }
 }
 
 impl Dictionaries for HashMap<i64, Arc<Dictionary>> {

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::{FieldRef, SchemaRef};
+use arrow_ipc as fb;
 use bytes::Bytes;
 
 use super::dictionaries::Epochs;
@@ -223,7 +224,10 @@ impl FileMeta {
         let zones = self.zones.as_ref().map_or(0, ZoneMap::memory_size);
         // A field is there as Arrow knows it and as its shape.
         let known = size_of::<Self>() + 2 * fields + self.spans.len() * size_of::<Span>() + zones;
-        known.saturating_add(self.batches.memory_size()).saturating_add(self.dictionaries.memory_size())
+        // Without a zone map the nulls of every column are asked of every batch, which remembers them.
+        let firsts =
+            if self.zones.is_none() { self.spans.len().saturating_mul(self.column_count()).saturating_mul(size_of::<fb::FieldNode>()) } else { 0 };
+        known.saturating_add(firsts).saturating_add(self.batches.memory_size()).saturating_add(self.dictionaries.memory_size())
     }
 
     /// What is known about a column over the whole file.

@@ -35,7 +35,7 @@ impl SchemaWriter {
                 let message = "a dictionary of codes of another dictionary has no place in the schema; cast it to a dictionary of values";
                 return Err(Error::invalid_argument(message).in_column(field.name()));
             }
-            check_null(field.data_type()).map_err(|error| Error::invalid_argument(error.to_string()).in_column(field.name()))?;
+            check_null(field.data_type()).map_err(|error| error.of_argument().in_column(field.name()))?;
         }
         Ok(Self { schema, flavor })
     }

@@ -162,6 +162,9 @@ fn types_that_cannot_be_are_refused_when_written() {
         DataType::Time64(TimeUnit::Second),
         DataType::FixedSizeBinary(-1),
         DataType::FixedSizeList(Arc::new(Field::new("item", DataType::Int8, true)), -1),
+        // Of these a single null is too much.
+        DataType::FixedSizeBinary(i32::MAX),
+        DataType::FixedSizeList(Arc::new(Field::new("item", DataType::Int8, true)), i32::MAX),
         DataType::Decimal128(39, 0),
         DataType::Decimal32(0, 0),
         DataType::Decimal64(5, 6),
