@@ -118,6 +118,17 @@ mod tests {
             Arc::new(StructArray::from(vec![(Arc::new(Field::new("d", inner.data_type().clone(), true)), inner)]))
         };
         assert_eq!(joins(structure), [true, false]);
+        // Nor does it matter what stands beside them.
+        let beside = |part: usize| -> ArrayRef {
+            let (inner, nothing) = (text(part), FixedSizeBinaryArray::try_new_with_len(0, Vec::<u8>::new().into(), None, 50).unwrap());
+            let field = |name: &str, data_type: &DataType| Arc::new(Field::new(name, data_type.clone(), true));
+            Arc::new(StructArray::from(vec![
+                (field("d", inner.data_type()), Arc::clone(&inner)),
+                (field("n", nothing.data_type()), Arc::new(nothing) as ArrayRef),
+            ]))
+        };
+        assert!(joined(&[0, 1].map(beside)).unwrap().is_some_and(|all| all.len() == 100));
+        assert!(joined(&[0, 1, 2].map(beside)).is_err());
         // Nor are they below a dictionary of what is not merged itself.
         let coded = |part: usize| -> ArrayRef {
             let items = text(part);
