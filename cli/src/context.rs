@@ -6,7 +6,7 @@ use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_fermion::provider::OffsetsAlone;
+use datafusion_fermion::provider::{GroupsByCodes, OffsetsAlone};
 
 /// A session that knows DataFusion's formats and Fermion.
 pub(crate) fn session(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> Result<SessionContext> {
@@ -15,6 +15,7 @@ pub(crate) fn session(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> Result
         .with_runtime_env(runtime)
         .with_default_features()
         .with_physical_optimizer_rule(Arc::new(OffsetsAlone))
+        .with_physical_optimizer_rule(Arc::new(GroupsByCodes))
         .build();
     let ctx = SessionContext::new_with_state(state);
     datafusion_fermion::register(&ctx)?;

@@ -59,6 +59,19 @@ impl Codes {
         })
     }
 
+    /// The code of each row, in one piece.
+    #[must_use]
+    pub fn into_rows(mut self) -> Vec<u32> {
+        match self.pieces.as_mut_slice() {
+            [CodePiece::Rows(rows)] => std::mem::take(rows),
+            _ => {
+                let mut rows = Vec::with_capacity(self.len());
+                rows.extend(self.iter());
+                rows
+            }
+        }
+    }
+
     /// Appends a bit for each row: the verdict on its value.
     ///
     /// There has to be a verdict for each code.

@@ -11,6 +11,7 @@ use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 
 use super::at_hand::{AtHand, Missing};
+use super::codes_of::CodeReader;
 use super::file::BatchProjector;
 use super::filter::MorselFilter;
 use super::io::ObjectReader;
@@ -28,6 +29,7 @@ pub(super) struct BatchDecoder {
     pub(super) taken: Option<Rows>,
     pub(super) rows: Option<RowNumbers>,
     pub(super) projector: Arc<BatchProjector>,
+    pub(super) codes: CodeReader,
     pub(super) reader: ObjectReader,
     pub(super) time: Time,
     pub(super) filter: Option<FilteredOutput>,
@@ -112,7 +114,7 @@ impl BatchDecoder {
                 return Ok(Next::End);
             }
             let timer = self.time.timer();
-            let arrays = self.morsel.read(&columns, &rows);
+            let arrays = self.codes.read_all(&self.morsel, &columns, &rows);
             drop(timer);
             let arrays = match arrays {
                 Ok(arrays) => arrays,
@@ -122,9 +124,9 @@ impl BatchDecoder {
                 },
             };
             let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-            let batch = RecordBatch::try_new_with_options(Arc::clone(self.morsel.schema()), arrays, &options)?;
+            let batch = RecordBatch::try_new_with_options(Arc::clone(&self.projector.coded.file), arrays, &options)?;
             let numbers = self.row_numbers(rows.len())?;
-            return self.projector.input(batch, numbers).map(Next::Batch);
+            return self.projector.input(batch, true, numbers).map(Next::Batch);
         }
     }
 
@@ -160,23 +162,31 @@ impl BatchDecoder {
     }
 
     /// The columns of the projection, and which of their rows pass if not all.
-    fn passed(&mut self, filter: &mut MorselFilter, rows: &Rows) -> Result<Option<(RecordBatch, Option<BooleanArray>)>, Fault> {
+    fn passed(&mut self, filter: &mut MorselFilter, rows: &Rows) -> Result<Option<Passed>, Fault> {
         let mut selection = filter.select(&self.morsel, rows)?;
         if selection.count == 0 {
             filter.count(0, rows.len());
             self.row_numbers(rows.len())?;
             return Ok(None);
         }
-        let batch = selection.batch(&self.morsel, &self.projector.columns, &self.projector.file_schema);
-        let batch = batch.inspect_err(|_| self.morsel.wait_for_all(&self.projector.columns))?;
+        let batch = selection.output(&self.morsel, &self.projector, &mut self.codes);
+        let (batch, is_coded) = batch.inspect_err(|_| self.morsel.wait_for_all(&self.projector.columns))?;
         filter.count(selection.count, rows.len() - selection.count);
         let numbers = self.row_numbers(rows.len())?.map(|numbers| selection.shorten(numbers)).transpose()?;
-        Ok(Some((self.projector.input(batch, numbers)?, selection.mask())))
+        Ok(Some(Passed { batch: self.projector.input(batch, is_coded, numbers)?, mask: selection.mask(), is_coded }))
     }
 
     fn row_numbers(&mut self, count: usize) -> Result<Option<ArrayRef>> {
         self.rows.as_mut().map(|rows| Ok(Arc::new(rows.next(count)?) as ArrayRef)).transpose()
     }
+}
+
+/// Columns of the projection, and which of their rows pass if not all.
+struct Passed {
+    batch: RecordBatch,
+    mask: Option<BooleanArray>,
+    /// Whether some are codes.
+    is_coded: bool,
 }
 
 /// What passes a filter, in batches that are worth their overhead.
@@ -194,7 +204,7 @@ pub(super) struct FilteredOutput {
 
 impl FilteredOutput {
     pub(super) fn new(filter: MorselFilter, projector: &BatchProjector, batch_rows: usize) -> Self {
-        let schema = &projector.input;
+        let schema = &projector.plain.input;
         let coalescer = (!schema.fields().is_empty() && can_be_joined(schema))
             .then(|| BatchCoalescer::new(Arc::clone(schema), batch_rows).with_biggest_coalesce_batch_size(Some(batch_rows / 2)));
         Self { filter, batches: 1, most: BATCHES, coalescer, ready: None }
@@ -205,15 +215,15 @@ impl FilteredOutput {
         (self.batches, self.most) = (1, 1);
     }
 
-    /// Takes what has passed of so many rows.
-    fn push(&mut self, rows: usize, passed: Option<(RecordBatch, Option<BooleanArray>)>) -> Result<()> {
-        let Some((batch, mask)) = passed else {
+    /// Takes what has passed of so many rows. Codes are not joined, and overtake what waits to be: who asks for them does not ask for rows in their order.
+    fn push(&mut self, rows: usize, passed: Option<Passed>) -> Result<()> {
+        let Some(Passed { batch, mask, is_coded }) = passed else {
             self.batches = 1;
             return Ok(());
         };
         let count = mask.as_ref().map_or(batch.num_rows(), BooleanArray::true_count);
         self.batches = if count < FEWEST { 1 } else { (rows / count).clamp(1, self.most) };
-        match (&mut self.coalescer, mask) {
+        match (self.coalescer.as_mut().filter(|_| !is_coded), mask) {
             (Some(coalescer), Some(mask)) => coalescer.push_batch_with_filter(batch, &mask)?,
             (Some(coalescer), None) => coalescer.push_batch(batch)?,
             (None, Some(mask)) => self.ready = Some(kept_rows(&batch, mask.values())?),

@@ -22,6 +22,7 @@ use object_store::ObjectStore;
 
 use super::adapt::{adapt, constants};
 use super::cache::{self, Held, OpenFile};
+use super::codes_of::CodedColumns;
 use super::filter::{Filtering, RowFilter, ScanColumns};
 use super::io::{Counting, ObjectReader, byte_range};
 use super::kind::{Kind, Reading};
@@ -325,10 +326,18 @@ impl Projected {
         let mut exprs = adapted.exprs.into_iter();
         let projection = projection.clone().try_map_exprs(|expr| Ok(exprs.next().unwrap_or(expr)))?;
         let projector = projection.make_projector(&adapted.schema)?;
+        let codes = CodedColumns::of(&projection.iter().map(|item| Arc::clone(&item.expr)).collect::<Vec<_>>(), &adapted.schema);
         let files: Vec<usize> = (0..adapted.file_columns.len()).collect();
         let scan_schema = if adapted.uses_row_index { Arc::new(adapted.schema.project(&files)?) } else { Arc::clone(&adapted.schema) };
         Ok(Self {
-            projector: BatchProjector { columns: files, file_schema: Arc::clone(&scan_schema), input: adapted.schema, projector, output },
+            projector: BatchProjector {
+                columns: files,
+                coded: Schemas { file: codes.schema(&scan_schema), input: codes.schema(&adapted.schema) },
+                plain: Schemas { file: Arc::clone(&scan_schema), input: adapted.schema },
+                codes,
+                projector,
+                output,
+            },
             scan: ScanColumns { file_columns: adapted.file_columns, schema: scan_schema },
             uses_row_index: adapted.uses_row_index,
         })
@@ -348,19 +357,29 @@ impl Projected {
 pub(super) struct BatchProjector {
     /// The columns of the scan that it is about: the first ones.
     pub(super) columns: Vec<usize>,
-    /// What they are read as.
-    pub(super) file_schema: SchemaRef,
-    /// The same, and the number of the row at the end if it is used.
-    pub(super) input: SchemaRef,
+    /// Those of them that are read as codes.
+    pub(super) codes: CodedColumns,
+    /// What they are read as, with codes.
+    pub(super) coded: Schemas,
+    /// The same without.
+    pub(super) plain: Schemas,
     projector: Projector,
     output: SchemaRef,
 }
 
+#[derive(Debug)]
+pub(super) struct Schemas {
+    pub(super) file: SchemaRef,
+    /// The same, and the number of the row at the end if it is used.
+    pub(super) input: SchemaRef,
+}
+
 impl BatchProjector {
     /// Adds the numbers of the rows, if the projection asks for them.
-    pub(super) fn input(&self, batch: RecordBatch, rows: Option<ArrayRef>) -> Result<RecordBatch> {
+    pub(super) fn input(&self, batch: RecordBatch, is_coded: bool, rows: Option<ArrayRef>) -> Result<RecordBatch> {
+        let schemas = if is_coded { &self.coded } else { &self.plain };
         match rows {
-            Some(rows) => with_column(&batch, Arc::clone(&self.input), rows),
+            Some(rows) => with_column(&batch, Arc::clone(&schemas.input), rows),
             None => Ok(batch),
         }
     }

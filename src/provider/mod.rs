@@ -19,6 +19,7 @@
 //! | `prune` | `PruningStatistics`: predicates on zones |
 //! | `lengths` | functions of lists that need no values |
 //! | `offsets`, `offsets_alone` | lists without values, and `PhysicalOptimizerRule`: scans of them where plans need no more |
+//! | `codes_of`, `coded_groups` | strings as codes, and `PhysicalOptimizerRule`: groups by them |
 //! | `lift` | fields of structs as columns, which have statistics of their own |
 //! | `filter`, `selection`, `fallible` | predicates on rows, the rows that they leave, and what must not be asked about the others |
 //! | `learnt` | in which order conjuncts are asked |
@@ -38,6 +39,8 @@ mod alkaid;
 mod at_hand;
 mod between;
 mod cache;
+mod coded_groups;
+mod codes_of;
 mod create;
 mod decode;
 mod error;
@@ -85,6 +88,7 @@ mod wide;
 mod zone_set;
 
 pub use alkaid::{Alkaid, AlkaidFormat, AlkaidFormatFactory, AlkaidOptions, AlkaidReadOptions, AlkaidSink, AlkaidTable, AlkaidWriteOptions};
+pub use coded_groups::GroupsByCodes;
 pub use error::FileError;
 pub use fermion::{Fermion, FermionFormat, FermionFormatFactory, FermionOptions, FermionReadOptions, FermionSink, FermionTable, FermionWriteOptions};
 pub use format::{FactoryOf, FormatOf};

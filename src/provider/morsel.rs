@@ -23,6 +23,7 @@ use futures::stream::BoxStream;
 
 use super::at_hand::AtHand;
 use super::cache::OpenFile;
+use super::codes_of::CodeReader;
 use super::decode::{BatchDecoder, FilteredOutput};
 use super::file::{FileScan, PreparedFile, ScanContext};
 use super::filter::MorselFilter;
@@ -232,7 +233,8 @@ impl FileScan {
         let time = self.metrics.decoding_time.clone();
         let (projector, reader) = (Arc::clone(&self.projector), self.reader.clone());
         let morsel = AtHand::new(morsel, self.reader.clone());
-        Ok(DecodeMorsel(BatchDecoder { morsel, taken: None, rows, projector, reader, time, filter }))
+        let codes = CodeReader::new(self.projector.codes.clone());
+        Ok(DecodeMorsel(BatchDecoder { morsel, taken: None, rows, projector, codes, reader, time, filter }))
     }
 }
 

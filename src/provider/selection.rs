@@ -9,6 +9,8 @@ use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 
+use super::codes_of::{CodeReader, each_its_own};
+use super::file::BatchProjector;
 use crate::format;
 use crate::format::array::Mask;
 use crate::format::bits::{among, picked};
@@ -148,6 +150,23 @@ impl Selection {
         let rows = self.sparse.as_ref().map_or(self.rows.len(), |sparse| sparse.count);
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options)?)
+    }
+
+    /// The same of the columns that a query is given, and whether some are codes: where few rows are left it is cheaper to find their strings than to ask what all of them share.
+    pub(super) fn output(&mut self, morsel: &dyn Morsel, of: &BatchProjector, codes: &mut CodeReader) -> Result<(RecordBatch, bool), Fault> {
+        if codes.is_idle() || self.is_sparse() {
+            return Ok((self.batch(morsel, &of.columns, &of.plain.file)?, false));
+        }
+        let mut column = |position: usize| match codes.reads(position) {
+            true => match codes.read(morsel, position, &self.rows)? {
+                Some(array) => Ok(array),
+                None => Ok(each_its_own(self.column(morsel, position)?)?),
+            },
+            false => self.column(morsel, position),
+        };
+        let arrays = of.columns.iter().map(|position| column(*position)).collect::<Result<Vec<_>, Fault>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(self.rows.len()));
+        Ok((RecordBatch::try_new_with_options(Arc::clone(&of.coded.file), arrays, &options)?, true))
     }
 
     /// The slots of [`Self::batch`], out of an array with a slot for each row that was taken.

@@ -28,6 +28,7 @@ use datafusion_datasource::morsel::Morselizer;
 use object_store::ObjectStore;
 
 use super::cache::{Held, cached};
+use super::codes_of::CodesOf;
 use super::fallible::can_fail;
 use super::file::ScanContext;
 use super::kind::{Kind, Reading, Requests};
@@ -321,6 +322,18 @@ impl FormatSource {
             }
         }
         Ok(is_narrowed.then(|| Self { projection: ProjectionExprs::new(items), ..self.clone() }))
+    }
+
+    /// The scan with this column of its output as codes of its values; `None` if it is not one that files store.
+    pub(super) fn with_codes(&self, column: usize) -> Option<Self> {
+        let mut items = self.projection.iter().cloned().collect::<Vec<_>>();
+        let item = items.get_mut(column)?;
+        let stored = item.expr.downcast_ref::<Column>()?.index();
+        if stored >= self.table.file_schema().fields().len() {
+            return None;
+        }
+        item.expr = Arc::new(CodesOf::new(Arc::clone(&item.expr)));
+        Some(Self { projection: ProjectionExprs::new(items), ..self.clone() })
     }
 
     /// The hidden column of row numbers, added to the table's schema if it is not there. It is the only virtual column there is.

@@ -8,6 +8,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_plan::collect;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_fermion::provider::{GroupsByCodes, OffsetsAlone};
 use sqllogictest::{AsyncDB, DBOutput};
 
 use crate::commands::Command;
@@ -66,8 +67,12 @@ impl Engine {
     /// A session whose `${DIR}` is `directory`. Four partitions whatever the machine has, so that plans are the same everywhere.
     pub(crate) async fn new(format: Format, directory: &Path) -> Result<Self> {
         let config = SessionConfig::new().with_information_schema(true).with_target_partitions(4);
-        let rule = Arc::new(datafusion_fermion::provider::OffsetsAlone);
-        let state = SessionStateBuilder::new().with_config(config).with_default_features().with_physical_optimizer_rule(rule).build();
+        let state = SessionStateBuilder::new()
+            .with_config(config)
+            .with_default_features()
+            .with_physical_optimizer_rule(Arc::new(OffsetsAlone))
+            .with_physical_optimizer_rule(Arc::new(GroupsByCodes))
+            .build();
         let context = SessionContext::new_with_state(state);
         datafusion_fermion::register(&context)?;
         datafusion_fermion::provider::register_inspection(&context);

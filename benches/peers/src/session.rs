@@ -10,7 +10,9 @@ use datafusion::datasource::provider::DefaultTableFactory;
 use datafusion::error::Result;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_plan::collect;
+use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_fermion::provider::{GroupsByCodes, OffsetsAlone};
 use futures::TryStreamExt;
 use vortex_datafusion::VortexFormatFactory;
 
@@ -138,7 +140,13 @@ impl Session {
 
 /// A session with every format registered.
 pub(crate) fn context(config: SessionConfig) -> Result<SessionContext> {
-    let context = SessionContext::new_with_config(config);
+    let state = SessionStateBuilder::new()
+        .with_config(config)
+        .with_default_features()
+        .with_physical_optimizer_rule(Arc::new(OffsetsAlone))
+        .with_physical_optimizer_rule(Arc::new(GroupsByCodes))
+        .build();
+    let context = SessionContext::new_with_state(state);
     datafusion_fermion::register(&context)?;
     register_vortex(&context)?;
     Ok(context)

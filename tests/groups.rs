@@ -1,0 +1,183 @@
+//! Groups that are found by codes are those that the engine finds by strings.
+#![cfg(test)]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::Int64Type;
+use arrow::util::pretty::pretty_format_batches;
+use datafusion::error::Result;
+use datafusion::execution::memory_pool::GreedyMemoryPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::{SessionStateBuilder, TaskContext};
+use datafusion::physical_plan::{ExecutionPlan, collect};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_fermion::provider::GroupsByCodes;
+
+/// Rows of several stripes and pages: strings of few values, of many, in runs, all the same, all different, null now and then, with nothing but nulls, as binaries; and numbers.
+const ROWS: &str = "SELECT value AS id, \
+    CASE WHEN value % 11 = 0 THEN NULL ELSE 'kind ' || (value * 7919 % 13) END AS few, \
+    CASE WHEN value % 101 = 7 THEN '' ELSE 'a word of more than twelve bytes ' || (value * 7919 % 2003) END AS many, \
+    'run ' || (value / 700) AS runs, \
+    'same' AS same, \
+    'row ' || (value * 7919 % 30011) AS own, \
+    CAST(NULL AS VARCHAR) AS nothing, \
+    CAST('key ' || (value % 97) AS BYTEA) AS bytes, \
+    CAST(value % 89 AS VARCHAR) AS digits, \
+    CASE WHEN value % 5 = 0 THEN NULL ELSE value % 1000 END AS n, \
+    CAST(value % 77 AS DOUBLE) / 4 AS f \
+    FROM generate_series(0, 29999) AS series(value)";
+
+/// What is grouped by one column of strings, in an order that does not depend on the groups'.
+const BY_CODES: [&str; 20] = [
+    "SELECT few, count(*) FROM t GROUP BY few ORDER BY 1",
+    "SELECT many, count(*), sum(n), min(f), max(id) FROM t GROUP BY many ORDER BY 1",
+    "SELECT runs, count(n), avg(n) FROM t GROUP BY runs ORDER BY 1",
+    "SELECT own, count(*), sum(id) FROM t GROUP BY own ORDER BY 1",
+    "SELECT nothing, count(*), sum(id) FROM t GROUP BY nothing",
+    "SELECT bytes, count(*) FROM t GROUP BY bytes ORDER BY 1",
+    "SELECT DISTINCT many FROM t ORDER BY 1",
+    "SELECT count(DISTINCT own) FROM t",
+    "SELECT upper(few), count(*) FROM t GROUP BY 1 ORDER BY 1",
+    "SELECT regexp_replace(many, '[0-9]+$', ''), count(*), min(many), max(many), avg(length(many)) FROM t GROUP BY 1 ORDER BY 1",
+    "SELECT length(own), count(*) FROM t GROUP BY 1 ORDER BY 1",
+    "SELECT few IS NULL, count(*) FROM t GROUP BY 1 ORDER BY 1",
+    "SELECT coalesce(few, 'none'), count(*) FROM t GROUP BY 1 ORDER BY 1",
+    "SELECT few, count(*) FILTER (WHERE n > 500), sum(n) FILTER (WHERE few <> 'kind 3') FROM t GROUP BY few ORDER BY 1",
+    "SELECT few, count(*) FROM t WHERE few <> 'kind 3' GROUP BY few ORDER BY 1",
+    "SELECT few, count(*) FROM t WHERE many LIKE '%77' GROUP BY few ORDER BY 1",
+    "SELECT many, count(*) FROM t WHERE id BETWEEN 3000 AND 12345 AND n > 10 GROUP BY many ORDER BY 1",
+    "SELECT many, sum(id) FROM t WHERE id % 2 = 0 GROUP BY many HAVING count(*) > 5 ORDER BY 1",
+    "SELECT CAST(digits AS INT), count(*) FROM t GROUP BY 1 ORDER BY 1",
+    "SELECT few, count(*) AS c FROM t GROUP BY few ORDER BY c DESC, few LIMIT 3",
+];
+
+/// What is not: two columns or none, something in the way, or an aggregate that depends on the order. Of the last but one only digits are asked for.
+const OTHERS: [&str; 7] = [
+    "SELECT same, count(*), count(DISTINCT few) FROM t GROUP BY same",
+    "SELECT count(DISTINCT few), count(DISTINCT many) FROM t",
+    "SELECT CASE WHEN many LIKE '%1' THEN many ELSE few END, count(*) FROM t GROUP BY 1 ORDER BY 1",
+    "SELECT CAST(few AS INT), count(*) FROM (SELECT CASE WHEN id % 2 = 0 THEN NULL ELSE few END AS few FROM t WHERE id % 22 = 0) GROUP BY 1",
+    "SELECT few, many, count(*) FROM t GROUP BY few, many ORDER BY 1, 2",
+    "SELECT a.few, count(*) FROM t AS a JOIN t AS b ON a.id = b.id GROUP BY a.few ORDER BY 1",
+    "SELECT few, array_agg(id ORDER BY id DESC)[1] FROM t GROUP BY few ORDER BY 1",
+];
+
+struct Settings {
+    batch_rows: usize,
+    /// Smaller files are read by one partition, and their batches dealt out.
+    split_from: usize,
+    skip_after: usize,
+    skip_ratio: f64,
+}
+
+const SETTINGS: [Settings; 3] = [
+    Settings { batch_rows: 8192, split_from: 10 << 20, skip_after: 100_000, skip_ratio: 0.8 },
+    Settings { batch_rows: 100, split_from: 0, skip_after: 100_000, skip_ratio: 0.8 },
+    // Rows are soon handed on one by one.
+    Settings { batch_rows: 1000, split_from: 0, skip_after: 500, skip_ratio: 0.01 },
+];
+
+fn session(by_codes: bool, settings: &Settings) -> Result<SessionContext> {
+    let mut config = SessionConfig::new().with_target_partitions(2).with_batch_size(settings.batch_rows);
+    let execution = &mut config.options_mut().execution;
+    execution.skip_partial_aggregation_probe_rows_threshold = settings.skip_after;
+    execution.skip_partial_aggregation_probe_ratio_threshold = settings.skip_ratio;
+    config.options_mut().optimizer.repartition_file_min_size = settings.split_from;
+    let mut state = SessionStateBuilder::new().with_config(config).with_default_features();
+    if by_codes {
+        state = state.with_physical_optimizer_rule(Arc::new(GroupsByCodes));
+    }
+    let context = SessionContext::new_with_state(state.build());
+    datafusion_fermion::register(&context)?;
+    Ok(context)
+}
+
+async fn plan(context: &SessionContext, sql: &str) -> Result<Arc<dyn ExecutionPlan>> {
+    context.sql(sql).await?.create_physical_plan().await
+}
+
+fn is_by_codes(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    coded_part(plan).is_some()
+}
+
+/// The half of an aggregation that is by codes.
+fn coded_part(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
+    if plan.name() == "CodedAggregateExec" { Some(Arc::clone(plan)) } else { plan.children().into_iter().find_map(coded_part) }
+}
+
+async fn answer(context: &SessionContext, plan: Arc<dyn ExecutionPlan>) -> Result<String> {
+    let batches: Vec<RecordBatch> = collect(plan, context.task_ctx()).await?;
+    Ok(pretty_format_batches(&batches)?.to_string())
+}
+
+async fn create(context: &SessionContext, path: &Path, word: &str) -> Result<()> {
+    context.sql(&format!("CREATE EXTERNAL TABLE t STORED AS {word} LOCATION '{}'", path.display())).await?;
+    Ok(())
+}
+
+async fn write(path: &Path) -> Result<()> {
+    let options = "'fermion.stripe_rows' '9000', 'fermion.page_rows' '2000'";
+    let copy = format!("COPY ({ROWS}) TO '{}' STORED AS FERMION OPTIONS ({options})", path.display());
+    session(false, &SETTINGS[0])?.sql(&copy).await?.collect().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn groups_by_codes_are_those_by_strings() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let file = dir.path().join("t.fermion");
+    write(&file).await?;
+    for settings in &SETTINGS {
+        let (strings, codes) = (session(false, settings)?, session(true, settings)?);
+        create(&strings, &file, "FERMION").await?;
+        create(&codes, &file, "FERMION").await?;
+        let all = BY_CODES.iter().map(|sql| (*sql, true)).chain(OTHERS.iter().map(|sql| (*sql, false)));
+        for (sql, by_codes) in all {
+            let (expected, actual) = (plan(&strings, sql).await?, plan(&codes, sql).await?);
+            assert_eq!((is_by_codes(&expected), is_by_codes(&actual)), (false, by_codes), "{sql}");
+            let (expected, actual) = (answer(&strings, expected).await?, answer(&codes, actual).await?);
+            assert_eq!(actual, expected, "{sql}, {} rows a batch", settings.batch_rows);
+        }
+    }
+    Ok(())
+}
+
+/// The first half of counting `many`: rows that it gives, and the count of each value.
+async fn counted(context: &SessionContext, file: &Path, memory: usize) -> Result<(usize, BTreeMap<Option<String>, i64>)> {
+    create(context, file, "FERMION").await?;
+    let plan = plan(context, "SELECT many, count(*) FROM t GROUP BY many").await?;
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(GreedyMemoryPool::new(memory))).build_arc()?;
+    let task = TaskContext::from(&context.state()).with_runtime(runtime);
+    let Some(first) = coded_part(&plan) else { panic!("not by codes") };
+    let (mut rows, mut counts) = (0, BTreeMap::new());
+    for batch in collect(first, Arc::new(task)).await? {
+        rows += batch.num_rows();
+        let (keys, numbers) = (batch.column(0).as_string_view(), batch.column(1).as_primitive::<Int64Type>());
+        for (key, number) in keys.iter().zip(numbers.values()) {
+            *counts.entry(key.map(str::to_owned)).or_default() += number;
+        }
+    }
+    Ok((rows, counts))
+}
+
+#[tokio::test]
+async fn groups_go_out_early_where_memory_is_short() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let file = dir.path().join("t.fermion");
+    write(&file).await?;
+    let settings = &SETTINGS[1];
+    let (rows, expected) = counted(&session(true, settings)?, &file, 1 << 30).await?;
+    let (more_rows, actual) = counted(&session(true, settings)?, &file, 100 << 10).await?;
+    // Each value but the last is in both partitions.
+    assert!(rows <= 2 * 2004 && more_rows > 2 * rows, "{rows} and {more_rows} rows");
+    assert_eq!((actual.len(), actual.values().sum::<i64>()), (2004, 30_000));
+    assert_eq!(actual, expected);
+    // Of a batch at least.
+    let (most_rows, actual) = counted(&session(true, settings)?, &file, 1 << 10).await?;
+    assert!(most_rows > more_rows, "{most_rows} rows");
+    assert_eq!(actual, expected);
+    Ok(())
+}
