@@ -1,7 +1,9 @@
 //! Options of a statement without the name of a format before them, as in `OPTIONS ('compression' 'zstd')`. The engine takes them for those of whatever format the statement is about, but
 //! datafusion-cli checks them before, and knows the formats of DataFusion only. With the format's name before them, it leaves them alone.
 
+use std::cell::Cell;
 use std::ops::Range;
+use std::path::Path;
 
 use datafusion::sql::sqlparser::dialect::Dialect;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word};
@@ -54,10 +56,11 @@ impl Statement<'_> {
             let at = outside.iter().copied().find(|at| is_here(*at))?;
             self.0.get(at + words.len()).map(|token| &token.token)
         };
-        let format = match (after(&["STORED", "AS"]), after(&["TO"])) {
-            (Some(Token::Word(word)), _) => word.value.as_str(),
-            (None, Some(Token::SingleQuotedString(path))) if is_copy => path.rsplit_once('.')?.1,
-            _ => return None,
+        let format = match after(&["STORED", "AS"]) {
+            Some(Token::Word(word)) => word.value.as_str(),
+            Some(_) => return None,
+            None if is_copy => extension(after(&["TO"])?)?,
+            None => return None,
         };
         let is_of = |extensions: &[&str]| extensions.iter().any(|extension| extension.eq_ignore_ascii_case(format));
         if is_of(Fermion::EXTENSIONS) {
@@ -104,56 +107,77 @@ impl Statement<'_> {
     }
 
     fn is_word(&self, at: usize, wanted: &str) -> bool {
-        self.0.get(at).is_some_and(|token| matches!(&token.token, Token::Word(Word { value, .. }) if value.eq_ignore_ascii_case(wanted)))
+        let is_it =
+            |token: &TokenWithSpan| matches!(&token.token, Token::Word(Word { value, quote_style: None, .. }) if value.eq_ignore_ascii_case(wanted));
+        self.0.get(at).is_some_and(is_it)
     }
 }
 
-/// The key with the name of the format, if it has none.
+/// The extension of the file or folder that a text names.
+fn extension(path: &Token) -> Option<&str> {
+    let path = match path {
+        Token::SingleQuotedString(path) | Token::EscapedStringLiteral(path) | Token::DoubleQuotedString(path) => path,
+        Token::Word(Word { value, quote_style: Some(_), .. }) => value,
+        _ => return None,
+    };
+    Path::new(path).extension()?.to_str()
+}
+
+/// The key with the name of the format, if it has none. Where the text is not as the token says, as in comments that are not ignored, it stays as it is.
 fn named_key(key: &TokenWithSpan, next: Option<&Token>, format: &str, places: &Places<'_>) -> Option<(Range<usize>, String)> {
-    let start = places.byte(key.span.start)?;
-    match &key.token {
-        Token::SingleQuotedString(text) | Token::DoubleQuotedString(text) => match text.split_once('.') {
-            None => Some((start + 1..start + 1, format!("{format}."))),
-            Some((namespace, _)) if namespace.eq_ignore_ascii_case(ANY_FORMAT) => Some((start + 1..start + 1 + namespace.len(), format.to_owned())),
-            Some(_) => None,
-        },
-        Token::Word(Word { value, quote_style, .. }) => {
-            let start = start + quote_style.map_or(0, char::len_utf8);
-            match next {
-                Some(Token::Period) if value.eq_ignore_ascii_case(ANY_FORMAT) => Some((start..start + value.len(), format.to_owned())),
-                Some(Token::Period) => None,
-                // In quotes there may be a namespace, too.
-                _ => match value.split_once('.') {
-                    None => Some((start..start, format!("{format}."))),
-                    Some((namespace, _)) if namespace.eq_ignore_ascii_case(ANY_FORMAT) => Some((start..start + namespace.len(), format.to_owned())),
-                    Some(_) => None,
-                },
-            }
-        }
-        _ => None,
-    }
+    let (name, quotes) = match &key.token {
+        Token::SingleQuotedString(name) => (name, "'"),
+        Token::EscapedStringLiteral(name) => (name, "E'"),
+        Token::DoubleQuotedString(name) => (name, "\""),
+        Token::Word(Word { value, quote_style: Some('"'), .. }) => (value, "\""),
+        Token::Word(Word { value, quote_style: None, .. }) => (value, ""),
+        _ => return None,
+    };
+    let is_path = matches!(key.token, Token::Word(_)) && next == Some(&Token::Period);
+    let (namespace, has_more) = name.split_once('.').map_or((name.as_str(), false), |(namespace, _)| (namespace, true));
+    // Of a name alone nothing is replaced.
+    let (length, put) = match has_more || is_path {
+        false => (0, format!("{format}.")),
+        true if namespace.eq_ignore_ascii_case(ANY_FORMAT) => (namespace.len(), format.to_owned()),
+        true => return None,
+    };
+    let start = places.byte(key.span.start)? + quotes.len();
+    let stands = |what: &str, at: usize| places.text.get(at..at + what.len()).is_some_and(|text| text.eq_ignore_ascii_case(what));
+    (stands(quotes, start - quotes.len()) && stands(namespace, start)).then(|| (start..start + length, put))
 }
 
-/// Where lines and columns are in a text.
-struct Places<'a>(Vec<(usize, &'a str)>);
+/// Where lines and columns are in a text, of which one is asked after the other.
+struct Places<'a> {
+    text: &'a str,
+    /// What was asked last: the line, the column, and the byte.
+    last: Cell<(u64, u64, usize)>,
+}
 
 impl<'a> Places<'a> {
     fn new(text: &'a str) -> Self {
-        let start = |line: &'a str| line.as_ptr() as usize - text.as_ptr() as usize;
-        Self(text.split('\n').map(|line| (start(line), line)).collect())
+        Self { text, last: Cell::new((1, 1, 0)) }
     }
 
-    /// Lines and columns, which are characters, are counted from one on.
+    /// Lines and columns, which are characters, are counted from one on. `None` if it is before what was asked last, or behind the end.
     fn byte(&self, location: Location) -> Option<usize> {
-        let (start, line) = self.0.get(usize::try_from(location.line).ok()?.checked_sub(1)?)?;
-        let column = usize::try_from(location.column).ok()?.checked_sub(1)?;
-        Some(start + line.char_indices().nth(column)?.0)
+        let (mut line, mut column, start) = self.last.get();
+        for (offset, character) in self.text.get(start..)?.char_indices() {
+            if (line, column) == (location.line, location.column) {
+                self.last.set((line, column, start + offset));
+                return Some(start + offset);
+            }
+            if (line, column) > (location.line, location.column) {
+                return None;
+            }
+            (line, column) = if character == '\n' { (line + 1, 1) } else { (line, column + 1) };
+        }
+        None
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use datafusion::sql::sqlparser::dialect::GenericDialect;
+    use datafusion::sql::sqlparser::dialect::{GenericDialect, MySqlDialect};
 
     use super::*;
 
@@ -183,6 +207,25 @@ mod tests {
         let two = "SELECT 1;\nCREATE EXTERNAL TABLE t (a INT, options INT)\nSTORED AS Fermion -- (\nLOCATION 'ü.csv'\nOPTIONS ( 'FORMAT.page_rows' '1', 'fermion.pruning' 'a.b', 'aws.region' 'x' , pruning true);";
         let expected = "SELECT 1;\nCREATE EXTERNAL TABLE t (a INT, options INT)\nSTORED AS Fermion -- (\nLOCATION 'ü.csv'\nOPTIONS ( 'fermion.page_rows' '1', 'fermion.pruning' 'a.b', 'aws.region' 'x' , fermion.pruning true);";
         check(two, expected);
+    }
+
+    #[test]
+    fn a_file_may_be_named_in_many_ways() {
+        check("COPY t TO 'x.ipc/' OPTIONS ('a' 1)", "COPY t TO 'x.ipc/' OPTIONS ('alkaid.a' 1)");
+        check("COPY \"to\" TO 'x.ipc' OPTIONS ('a' 1)", "COPY \"to\" TO 'x.ipc' OPTIONS ('alkaid.a' 1)");
+        check("COPY t TO \"x.ipc\" OPTIONS ('a' 1)", "COPY t TO \"x.ipc\" OPTIONS ('alkaid.a' 1)");
+        check("COPY t TO E'x.ipc' OPTIONS (E'a' 1, 'b' 2)", "COPY t TO E'x.ipc' OPTIONS (E'alkaid.a' 1, 'alkaid.b' 2)");
+        let mysql = |text: &str| named(&MySqlDialect {}, text);
+        assert_eq!(mysql("COPY t TO \"x.ipc\" OPTIONS (\"a\" 1)"), "COPY t TO \"x.ipc\" OPTIONS (\"alkaid.a\" 1)");
+        // What is in such a comment has other places than its tokens say.
+        let hint = "COPY t TO 'x.ipc' /*! OPTIONS ('compression' 'zstd') */";
+        assert_eq!(mysql(hint), hint);
+    }
+
+    #[test]
+    fn many_statements_on_a_line_take_no_time_to_speak_of() {
+        let (text, expected) = ("COPY é TO 'x.ipc' OPTIONS ('a' 'b'); ", "COPY é TO 'x.ipc' OPTIONS ('alkaid.a' 'b'); ");
+        check(&text.repeat(20_000), &expected.repeat(20_000));
     }
 
     #[test]

@@ -23,8 +23,8 @@ pub(crate) async fn run(ctx: &SessionContext, print: &mut PrintOptions) -> Resul
     // The first time there is none.
     let _ = editor.load_history(HISTORY);
     let ended = talk(ctx, &mut editor, print).await;
-    editor.save_history(HISTORY).map_err(failed)?;
-    ended
+    let saved = editor.save_history(HISTORY).map_err(failed);
+    ended.and(saved)
 }
 
 async fn talk(ctx: &SessionContext, editor: &mut Editor<CliHelper, DefaultHistory>, print: &mut PrintOptions) -> Result<()> {

@@ -76,9 +76,10 @@ pub(crate) fn decompress(stored: &[u8], length_max: usize) -> Result<Vec<u8>> {
     Ok(raw)
 }
 
-/// The first bytes of the contents of frames, up to `length`.
+/// The first bytes of the contents of frames, up to `length`. Frames that look back further than 128 MiB are refused: what for would be the memory?
 pub(crate) fn beginning(stored: &[u8], length: usize) -> Result<Vec<u8>> {
     let mut raw = Vec::new();
+    raw.try_reserve_exact(length)?;
     Decoder::with_buffer(stored)?.take(length as u64).read_to_end(&mut raw)?;
     Ok(raw)
 }

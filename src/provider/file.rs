@@ -14,7 +14,7 @@ use datafusion::error::Result;
 use datafusion::execution::cache::cache_manager::CacheManager;
 use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::projection::{ProjectionExprs, Projector};
-use datafusion::physical_expr::{DynamicFilterTracking, PhysicalExpr};
+use datafusion::physical_expr::{DynamicFilterTracking, PhysicalExpr, conjunction, split_conjunction};
 use datafusion::physical_expr_adapter::{PhysicalExprAdapterFactory, replace_columns_with_literals, rewrite::rewrite_input_file_name_in_projection};
 use datafusion::physical_optimizer::pruning::FilePruner;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
@@ -27,6 +27,7 @@ use super::filter::{Filtering, RowFilter, ScanColumns};
 use super::io::{Counting, ObjectReader, byte_range};
 use super::kind::{Kind, Reading};
 use super::lift::{Lifted, lifted};
+use super::lossy::has_misleading_cast;
 use super::metrics::FileMetrics;
 use super::prune::ZonePruner;
 use super::rows::RowCounter;
@@ -106,7 +107,10 @@ impl PreparedFile {
         let predicate = context.predicate.clone().map(literals).transpose()?;
 
         let errors = &metrics.predicate_creation_errors;
-        let pruned_by = predicate.clone().filter(|_| context.reading.pruning);
+        let pruned_by = predicate.as_ref().filter(|_| context.reading.pruning).map(|predicate| {
+            let misleads = |conjunct: &&Arc<dyn PhysicalExpr>| has_misleading_cast(conjunct, context.table.table_schema()).unwrap_or(true);
+            conjunction(split_conjunction(predicate).into_iter().filter(|conjunct| !misleads(conjunct)).cloned())
+        });
         let pruner = pruned_by.and_then(|predicate| FilePruner::try_new(predicate, context.table.file_schema(), &file, errors.clone()));
         let range = file.range.as_ref().map(byte_range);
         let reader = ObjectReader::new(Arc::clone(&context.store), Arc::new(file.object_meta), context.reading.requests)

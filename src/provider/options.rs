@@ -105,7 +105,7 @@ fn own_name<F: TableFormat>(key: &str) -> Option<&str> {
 }
 
 /// Namespaces of formats: a statement is about one of them, and options of another would be of no effect.
-const FORMATS: [&str; 5] = ["fermion", "alkaid", "parquet", "csv", "json"];
+const FORMATS: [&str; 7] = ["fermion", "alkaid", "parquet", "csv", "json", "arrow", "avro"];
 
 /// A namespace that is almost ours is meant to be, and that of another format is a mistake.
 fn refuse_others<F: TableFormat>(key: &str) -> Result<()> {

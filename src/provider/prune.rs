@@ -13,7 +13,7 @@ use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
 use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
 use datafusion::physical_plan::metrics::{Count, PruningMetrics};
 
-use super::lossy::has_lossy_cast;
+use super::lossy::has_misleading_cast;
 use super::metrics::FileMetrics;
 use super::weaken::{set_of, weakened};
 use super::zone_set::ZoneSet;
@@ -68,7 +68,7 @@ impl Pruning {
         // Part by part: a conjunction is as deep as it is long.
         for part in split_conjunction(&now) {
             for conjunct in split_conjunction(&weakened(part, schema)) {
-                if has_lossy_cast(conjunct, schema).unwrap_or(true) {
+                if has_misleading_cast(conjunct, schema).unwrap_or(true) {
                     continue;
                 }
                 match set_of(conjunct).and_then(|list| ZoneSet::of(list, schema)) {

@@ -89,7 +89,7 @@ impl Codec {
             (Self::Lz4, false) => (length, lz4::decompress(&stored, length)),
             (Self::Zstd, false) => (length, zstd::decompress(&stored, length)),
             (Self::Lz4, true) => (needed, lz4::beginning(&stored, needed)),
-            (Self::Zstd, true) => (needed, zstd::beginning(&stored, needed)),
+            (Self::Zstd, true) => (needed, zstd::beginning(&stored, needed).or_else(|_| zstd_beginning_of_all(&stored, needed, length))),
         };
         let contents = contents.map_err(|error| Error::invalid_file(format!("a buffer cannot be decompressed: {error}")))?;
         if contents.len() != length {
@@ -116,10 +116,39 @@ impl Codec {
     }
 }
 
+/// The same where frames look back further than is done piece by piece.
+fn zstd_beginning_of_all(stored: &[u8], needed: usize, length: usize) -> std::io::Result<Vec<u8>> {
+    let mut contents = zstd::decompress(stored, length)?;
+    contents.truncate(needed);
+    contents.shrink_to_fit();
+    Ok(contents)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::format::ErrorKind;
+
+    #[test]
+    fn the_beginning_of_a_frame_is_read_whatever_its_window() {
+        let block = vec![7; 100_000];
+        // A frame of raw blocks, with neither its length nor a checksum.
+        let frame = |window_log: u8| {
+            let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0, (window_log - 10) << 3];
+            for last in [0, 1] {
+                let header = (100_000_u32 << 3 | last).to_le_bytes();
+                frame.extend([&header[..3], &block].concat());
+            }
+            frame
+        };
+        for window_log in [20, 27, 28, 31] {
+            let stored = Bytes::from([&200_000_i64.to_le_bytes()[..], &frame(window_log)].concat());
+            for needed in [10, 100_001, 200_000] {
+                let contents = Codec::Zstd.decompress(&stored, needed).unwrap();
+                assert!(contents.len() >= needed && contents.iter().all(|byte| *byte == 7), "{needed} bytes, 2^{window_log}");
+            }
+        }
+    }
 
     fn both() -> [Codec; 2] {
         [Codec::Lz4, Codec::Zstd]

@@ -1,5 +1,6 @@
 //! What one row may hold and what one batch may take: a few bytes of a file can stand for any number of values, and nobody's memory is that large.
 
+use arrow::array::ArrayData;
 use arrow::datatypes::{DataType, FieldRef};
 
 use super::leaf::leaf_ptype;
@@ -33,6 +34,21 @@ pub(crate) fn leaf_bytes(data_type: &DataType) -> usize {
         (_, Some(ptype)) => ptype.width().unwrap_or(0),
         (_, None) => 0,
     }
+}
+
+/// Of an array that has to be copied: the slots that are values, of all below it together. Each may come to take a byte, even if it takes none in the file. The values of a dictionary are
+/// another's affair.
+pub(crate) fn value_slots(data: &ArrayData) -> usize {
+    let below = match data.data_type() {
+        DataType::Dictionary(..) => 0,
+        _ => data.child_data().iter().map(value_slots).fold(0, usize::saturating_add),
+    };
+    below.max(data.len())
+}
+
+/// Whether so many values may be copied: they are not more than one row may have, or not more than their bytes have bits.
+pub(crate) fn may_be_copied(slots: usize, bytes: usize) -> bool {
+    slots <= ROW_SLOTS_MAX || slots / 8 <= bytes
 }
 
 /// Refuses values of a list or fixed-size list that are too many for a batch of `rows`.

@@ -27,7 +27,7 @@ pub(crate) use bounds::bounds_as;
 pub(crate) use ends::{Ends, stream_ends};
 pub(crate) use joined::{joined, most};
 pub(crate) use leaf::{is_text, leaf_array, leaf_ptype, leaf_values};
-pub(crate) use limits::{ROW_SLOTS_MAX, check_null, check_spelled};
+pub(crate) use limits::{ROW_SLOTS_MAX, check_null, check_spelled, may_be_copied, value_slots};
 pub(crate) use narrow::{listed_item, matched_fields, wanted_streams};
 pub(crate) use nulls::null_array;
 pub(crate) use offsets::checked_offsets;

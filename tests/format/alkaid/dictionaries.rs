@@ -286,6 +286,49 @@ fn dictionaries_are_replaced_with_those_that_their_values_use() {
     }
 }
 
+#[test]
+fn values_without_a_width_are_added_to_the_dictionary_of_a_file() {
+    let empty = |nulls: &[bool]| FixedSizeBinaryArray::new(0, arrow::buffer::Buffer::default(), Some(nulls.to_vec().into()));
+    let of = |number: i64| {
+        let structs = |z: ArrayRef| -> ArrayRef {
+            let k: ArrayRef = Arc::new(Int64Array::from(vec![number, number + 1]));
+            Arc::new(StructArray::from(vec![
+                (Arc::new(Field::new("k", DataType::Int64, true)), k),
+                (Arc::new(Field::new("z", z.data_type().clone(), true)), z),
+            ]))
+        };
+        let lists = FixedSizeListArray::new(
+            Arc::new(Field::new("item", DataType::Int32, true)),
+            0,
+            Arc::new(Int32Array::new_null(0)),
+            Some(vec![true; 2].into()),
+        );
+        [Arc::new(empty(&[number == 1, true])) as ArrayRef, structs(Arc::new(empty(&[true, false]))), structs(Arc::new(lists))]
+    };
+    for index in 0..3 {
+        let batch = |number: i64| {
+            let dictionary = DictionaryArray::<Int8Type>::try_new(vec![1, 0, 1].into(), Arc::clone(&of(number)[index])).unwrap();
+            RecordBatch::try_from_iter_with_nullable([("d", Arc::new(dictionary) as ArrayRef, true)]).unwrap()
+        };
+        let batches = [batch(0), batch(1), batch(5), batch(0)];
+        let shown = |batches: &[RecordBatch]| {
+            let of_batch = |batch: &RecordBatch| {
+                let nulls = batch.column(0).logical_nulls();
+                (0..batch.num_rows())
+                    .map(|row| (nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)), array_value_to_string(batch.column(0), row).unwrap()))
+                    .collect::<Vec<_>>()
+            };
+            batches.iter().flat_map(of_batch).collect::<Vec<_>>()
+        };
+        for form in [Form::File, Form::Stream] {
+            let options = WriterOptions { form, batch_rows: 3, ..Default::default() };
+            let file = write(&batches[0].schema(), &batches, options).unwrap();
+            let (_, read) = read_all(&file, 3).unwrap();
+            assert_eq!((read.len(), shown(&read)), (4, shown(&batches)), "{form:?}, {}", batches[0].schema().field(0).data_type());
+        }
+    }
+}
+
 /// A file of a dictionary and a batch, in which the batch comes first.
 fn turned(file: &Bytes) -> Bytes {
     let number = |at: usize| u64::from(u32::from_le_bytes(*file[at..].first_chunk().unwrap()));

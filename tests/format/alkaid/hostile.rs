@@ -266,6 +266,25 @@ fn dictionaries_that_are_too_much_together_are_refused() {
 }
 
 #[test]
+fn values_of_many_fields_that_take_no_bytes_are_as_many() {
+    let fields = |count: usize| (0..count).map(|field| Field::new(field.to_string(), DataType::FixedSizeBinary(0), true)).collect::<Fields>();
+    let read = |count: usize, rows: i64| {
+        let data_type = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Struct(fields(count))));
+        // A struct has its own validity, and each of its fields that and its bytes.
+        let (nodes, buffers) = (vec![(rows, 0); count + 1], vec![(0, 0); 2 * count + 1]);
+        let values =
+            |is_delta| Claims { rows, nodes: nodes.clone(), buffers: buffers.clone(), dictionary: Some((0, is_delta)), ..Default::default() };
+        let codes = Claims { body: of_ints(&[0; 4]), ..ints() };
+        read_all(&stream(data_type, &[values(false), values(true), codes]), 100)
+            .map(|(_, batches)| batches[0].column(0).as_any_dictionary().values().len())
+    };
+    assert_eq!(read(64, 1 << 10).unwrap(), 2 << 10);
+    let error = read(64, 1 << 22).unwrap_err();
+    assert_eq!((error.kind(), error.section()), (ErrorKind::InvalidFile, Some(Section::Dictionary)), "{error}");
+    assert!(error.to_string().contains("536870912 values in 0 bytes"), "{error}");
+}
+
+#[test]
 fn a_null_that_takes_much_is_refused_before_there_is_one() {
     let of_lists = |size: i32| {
         schema_message(|builder| {

@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, UnionFields, UnionMode};
 use super::reader::{Reader, first};
 use crate::format::alkaid::batch::Node;
 use crate::format::alkaid::schema::Shape;
-use crate::format::array::{joined, null_array};
+use crate::format::array::{joined, may_be_copied, null_array, value_slots};
 use crate::format::error::{Error, Result};
 
 pub(super) fn union(reader: &mut Reader<'_>, node: Node, fields: &UnionFields, mode: UnionMode, shape: &Shape) -> Result<ArrayRef> {
@@ -54,6 +54,9 @@ fn lowered(
         return Ok((ids, None, children));
     };
     let too_many = || Error::unsupported("a dense union has too many values");
+    if !may_be_copied(value_slots(&child.to_data()), child.get_buffer_memory_size()) {
+        return Err(too_many());
+    }
     let null = i32::try_from(child.len()).map_err(|_| too_many())?;
     *child = joined(&[Arc::clone(child), null_array(child.data_type(), 1, 1)?])?.ok_or_else(too_many)?;
     let offsets = offsets.iter().zip(nulls.iter()).map(|(own, valid)| if valid { *own } else { null }).collect();

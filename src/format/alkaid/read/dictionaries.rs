@@ -3,15 +3,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::{Array, ArrayData, ArrayRef};
-use arrow::datatypes::DataType;
+use arrow::array::{Array, ArrayRef};
 use bytes::Bytes;
 
 use super::meta::{FileMeta, Form};
 use crate::format::alkaid::array::{Dictionaries, Encoding, Loaded, decode};
 use crate::format::alkaid::batch::{BatchMeta, Kind};
 use crate::format::alkaid::schema::Shape;
-use crate::format::array::{ROW_SLOTS_MAX, joined};
+use crate::format::array::{ROW_SLOTS_MAX, joined, may_be_copied, value_slots};
 use crate::format::error::{Error, Result};
 use crate::format::scan::Section;
 
@@ -171,23 +170,15 @@ impl Dictionary {
 
     /// Refuses values that are more than their bytes have bits, where they are more than any row may have: each part may be small, and all together take any memory.
     fn check_earned(&self, parts: &[ArrayRef]) -> Result<()> {
-        let slots = parts.iter().map(|part| most_slots(&part.to_data())).fold(0, usize::saturating_add);
+        let slots = parts.iter().map(|part| value_slots(&part.to_data())).fold(0, usize::saturating_add);
         let bytes = self.parts.iter().flat_map(|(loaded, ..)| &loaded.buffers).map(Bytes::len).fold(0, usize::saturating_add);
-        if slots <= ROW_SLOTS_MAX || slots / 8 <= bytes {
+        if may_be_copied(slots, bytes) {
             return Ok(());
         }
         Err(Error::invalid_file(format!(
             "dictionary {} has {slots} values in {bytes} bytes; of those that take none, {ROW_SLOTS_MAX} are the most",
             self.id
         )))
-    }
-}
-
-/// The slots of an array, or of one below it, if there are more. The values of a dictionary are another's affair.
-fn most_slots(data: &ArrayData) -> usize {
-    match data.data_type() {
-        DataType::Dictionary(..) => data.len(),
-        _ => data.child_data().iter().map(most_slots).fold(data.len(), usize::max),
     }
 }
 

@@ -12,7 +12,7 @@ use arrow::row::{RowConverter, SortField};
 use super::encode::{Encoder, Parts, codes_of};
 use crate::format::alkaid::read::Form;
 use crate::format::alkaid::schema::dictionary_values;
-use crate::format::array::joined;
+use crate::format::array::{joined, taken};
 use crate::format::error::{Error, Result};
 
 /// Values to be written before the batch that uses them.
@@ -127,7 +127,7 @@ impl Dictionary {
             let places = known.places_of(values)?;
             let firsts = firsts(&places, known.count);
             known.count += firsts.len();
-            (places, take(values, &UInt64Array::from(firsts), None)?)
+            (places, taken(values, &UInt64Array::from(firsts))?)
         } else {
             let first = written.len() as u64;
             (UInt64Array::from_iter_values(first..first + values.len() as u64), Arc::clone(values))
