@@ -5,10 +5,14 @@ use std::fs::File;
 use std::sync::Arc;
 
 use arrow::array::cast::AsArray;
-use arrow::array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, RecordBatch, RunArray, StringArray, UnionArray};
+use arrow::array::{
+    ArrayRef, DictionaryArray, Int32Array, Int64Array, ListArray, MapArray, RecordBatch, RunArray, StringArray, StructArray, UnionArray,
+};
+use arrow::buffer::OffsetBuffer;
 use arrow::compute::concat_batches;
-use arrow::datatypes::{DataType, Field, Int32Type, Schema, UnionFields};
-use arrow_ipc::writer::FileWriter;
+use arrow::datatypes::{DataType, Field, Fields, Int32Type, Schema, UnionFields};
+use arrow_ipc::CompressionType;
+use arrow_ipc::writer::{FileWriter, IpcWriteOptions};
 use datafusion::catalog::TableProvider;
 use datafusion::common::stats::Precision;
 use datafusion::logical_expr::SortExpr;
@@ -202,4 +206,61 @@ async fn nulls_of_a_column_that_is_never_null_are_found_where_dictionaries_runs_
     let table = context.table("x").await.unwrap();
     let nullable: Vec<bool> = table.schema().fields().iter().map(|field| field.is_nullable()).collect();
     assert_eq!(nullable, [true, true, true, false]);
+}
+
+#[tokio::test]
+async fn nulls_of_fields_that_are_never_null_are_found_too() {
+    let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("a"), None]));
+    let dictionary: ArrayRef = Arc::new(DictionaryArray::<Int32Type>::try_new(Int32Array::from(vec![0, 1, 0, 1, 1]), Arc::clone(&texts)).unwrap());
+    let runs: ArrayRef = Arc::new(RunArray::<Int32Type>::try_new(&Int32Array::from(vec![2, 5]), texts.as_string::<i32>()).unwrap());
+    let names: ArrayRef = Arc::new(StringArray::from_iter_values(["k"; 5]));
+    // Arrow makes no such arrays, and writes them under a schema that is not theirs.
+    let of = |is_nullable: bool| {
+        let (d, r) = (dictionary.data_type().clone(), runs.data_type().clone());
+        let entry = [Field::new("keys", DataType::Utf8, false), Field::new("values", d.clone(), is_nullable)];
+        let within: Fields = vec![Field::new("d", d.clone(), is_nullable), Field::new("r", r, is_nullable)].into();
+        let entries = Arc::new(Field::new("entries", DataType::Struct(entry.to_vec().into()), false));
+        let types = [
+            ("s", DataType::Struct(within)),
+            ("l", DataType::List(Arc::new(Field::new("item", d, is_nullable)))),
+            ("m", DataType::Map(entries, false)),
+        ];
+        Arc::new(Schema::new(types.map(|(name, data_type)| Field::new(name, data_type, false)).to_vec()))
+    };
+    let schema = of(true);
+    let fields = |index: usize| match schema.field(index).data_type() {
+        DataType::Struct(fields) => fields.clone(),
+        DataType::List(field) | DataType::Map(field, _) => Fields::from(vec![Arc::clone(field)]),
+        other => panic!("{other}"),
+    };
+    let within = StructArray::new(fields(0), vec![Arc::clone(&dictionary), Arc::clone(&runs)], None);
+    let one_each = || OffsetBuffer::from_lengths([1; 5]);
+    let lists = ListArray::new(Arc::clone(&fields(1)[0]), one_each(), Arc::clone(&dictionary), None);
+    let DataType::Struct(entry) = fields(2)[0].data_type().clone() else { panic!("no entries") };
+    let map = MapArray::new(Arc::clone(&fields(2)[0]), one_each(), StructArray::new(entry, vec![names, Arc::clone(&dictionary)], None), None, false);
+    let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(within), Arc::new(lists), Arc::new(map)]).unwrap();
+
+    let (context, directory, _) = session();
+    for compression in [None, Some(CompressionType::LZ4_FRAME)] {
+        let file = path(&directory, &format!("x{}.arrow", usize::from(compression.is_some())));
+        let options = IpcWriteOptions::default().try_with_compression(compression).unwrap();
+        let mut writer = FileWriter::try_new_with_options(File::create(&file).unwrap(), &of(false), options).unwrap();
+        writer.write(&batch).unwrap();
+        writer.finish().unwrap();
+        let name = format!("x{}", usize::from(compression.is_some()));
+        context.register_alkaid(&name, &file, AlkaidReadOptions::default()).await.unwrap();
+        for (value, nulls) in [("s['d']", 3), ("s['r']", 3), ("l[1]", 3), ("map_extract(m, 'k')[1]", 3), ("m", 0), ("s", 0)] {
+            let sql = |is_null: &str| format!("SELECT * FROM {name} WHERE {value} {is_null}");
+            let (null, valid) = (context.sql(&sql("IS NULL")).await.unwrap(), context.sql(&sql("IS NOT NULL")).await.unwrap());
+            assert_eq!((null.count().await.unwrap(), valid.count().await.unwrap()), (nulls, 5 - nulls), "{value}");
+        }
+        let rows = context.table(&name).await.unwrap().collect().await.unwrap();
+        assert_eq!(rows.iter().map(RecordBatch::num_rows).sum::<usize>(), 5);
+        let copy = path(&directory, &format!("{name}.fermion"));
+        let written = context.table(&name).await.unwrap().write_fermion(&copy, &[], FermionWriteOptions::default()).await.unwrap();
+        assert_eq!(written[0].num_rows(), 1);
+        context.register_fermion(&format!("f{name}"), &copy, FermionReadOptions::default()).await.unwrap();
+        let null = context.sql(&format!("SELECT * FROM f{name} WHERE s['d'] IS NULL AND s['r'] IS NULL")).await.unwrap();
+        assert_eq!(null.count().await.unwrap(), 2);
+    }
 }

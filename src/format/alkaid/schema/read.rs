@@ -37,7 +37,7 @@ impl FileSchema {
         let mut fields: Vec<FieldRef> = Vec::new();
         let mut columns = Vec::new();
         for field in schema.fields().into_iter().flatten() {
-            let read = reader.field(&field).and_then(|(field, shape)| check_null(field.data_type()).map(|()| (field, shape)));
+            let read = reader.field(&field, Place::Column).and_then(|(field, shape)| check_null(field.data_type()).map(|()| (field, shape)));
             let (field, shape) = read.map_err(|error| error.in_column(field.name().unwrap_or_default()))?;
             fields.push(field);
             columns.push(shape);
@@ -81,8 +81,12 @@ struct Found {
     order: Vec<i64>,
 }
 
+/// Whether there may be nulls among the values of its dictionary, its runs or its children, of which a field that is never null says nothing.
+fn has_inner_nulls(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Dictionary(..) | DataType::RunEndEncoded(..) | DataType::Union(..))
+}
+
 fn logical(schema: &SchemaRef) -> SchemaRef {
-    let has_inner_nulls = |data_type: &DataType| matches!(data_type, DataType::Dictionary(..) | DataType::RunEndEncoded(..) | DataType::Union(..));
     let is_wrong = |field: &FieldRef| !field.is_nullable() && has_inner_nulls(field.data_type());
     if !schema.fields().iter().any(is_wrong) {
         return Arc::clone(schema);
@@ -92,16 +96,37 @@ fn logical(schema: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
+/// Where a field is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Column,
+    /// The entries of a map.
+    Entries,
+    /// The keys of a map, which are never null.
+    Keys,
+    Below,
+}
+
+impl Place {
+    fn of_child(self, own_type: fb::Type, index: usize) -> Self {
+        match (self, own_type) {
+            (_, fb::Type::Map) => Self::Entries,
+            (Self::Entries, _) if index == 0 => Self::Keys,
+            _ => Self::Below,
+        }
+    }
+}
+
 struct Reader {
     dictionaries: DictionaryShapes,
 }
 
 impl Reader {
-    fn field(&mut self, field: &fb::Field<'_>) -> Result<(FieldRef, Shape)> {
+    fn field(&mut self, field: &fb::Field<'_>, place: Place) -> Result<(FieldRef, Shape)> {
         let mut fields = Vec::new();
         let mut children = Vec::new();
-        for child in field.children().into_iter().flatten() {
-            let (field, shape) = self.field(&child)?;
+        for (index, child) in field.children().into_iter().flatten().enumerate() {
+            let (field, shape) = self.field(&child, place.of_child(field.type_type(), index))?;
             fields.push(field);
             children.push(shape);
         }
@@ -114,7 +139,9 @@ impl Reader {
         };
         let metadata: HashMap<String, String> = key_values(field.custom_metadata()).collect();
         let name = field.name().unwrap_or_default();
-        let arrow = Field::new(name, shape.data_type.clone(), field.nullable()).with_dict_is_ordered(ordered).with_metadata(metadata);
+        // Below a column there is no second schema for whoever asks which rows are null.
+        let is_nullable = field.nullable() || place == Place::Below && has_inner_nulls(&shape.data_type);
+        let arrow = Field::new(name, shape.data_type.clone(), is_nullable).with_dict_is_ordered(ordered).with_metadata(metadata);
         Ok((Arc::new(arrow), shape))
     }
 
