@@ -259,7 +259,7 @@ async fn nulls_of_fields_that_are_never_null_are_found_too() {
         let copy = path(&directory, &format!("{name}.fermion"));
         let written = context.table(&name).await.unwrap().write_fermion(&copy, &[], FermionWriteOptions::default()).await.unwrap();
         assert_eq!(written[0].num_rows(), 1);
-        context.register_fermion(&format!("f{name}"), &copy, FermionReadOptions::default()).await.unwrap();
+        context.register_fermion(format!("f{name}"), &copy, FermionReadOptions::default()).await.unwrap();
         let null = context.sql(&format!("SELECT * FROM f{name} WHERE s['d'] IS NULL AND s['r'] IS NULL")).await.unwrap();
         assert_eq!(null.count().await.unwrap(), 2);
     }
