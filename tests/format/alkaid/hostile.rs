@@ -468,7 +468,7 @@ fn schemas_that_mean_nothing_are_refused() {
         |builder| (fb::Type::Int, fb::Int::create(builder, &fb::IntArgs { bitWidth: 24, is_signed: true }).as_union_value()),
         |builder| (fb::Type::Decimal, fb::Decimal::create(builder, &fb::DecimalArgs { precision: 39, scale: 0, bitWidth: 128 }).as_union_value()),
         |builder| (fb::Type::Decimal, fb::Decimal::create(builder, &fb::DecimalArgs { precision: 0, scale: 0, bitWidth: 128 }).as_union_value()),
-        |builder| (fb::Type::Decimal, fb::Decimal::create(builder, &fb::DecimalArgs { precision: 1, scale: 2, bitWidth: 128 }).as_union_value()),
+        |builder| (fb::Type::Decimal, fb::Decimal::create(builder, &fb::DecimalArgs { precision: 1, scale: 39, bitWidth: 128 }).as_union_value()),
         |builder| (fb::Type::Union, fb::Union::create(builder, &fb::UnionArgs { mode: fb::UnionMode::Sparse, typeIds: None }).as_union_value()),
         |builder| (fb::Type::FixedSizeBinary, fb::FixedSizeBinary::create(builder, &fb::FixedSizeBinaryArgs { byteWidth: -1 }).as_union_value()),
         |builder| (fb::Type::FixedSizeList, fb::FixedSizeList::create(builder, &fb::FixedSizeListArgs { listSize: 2 }).as_union_value()),
@@ -485,6 +485,14 @@ fn schemas_that_mean_nothing_are_refused() {
         let error = read(&file).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::InvalidFile | ErrorKind::UnsupportedVersion), "{index}: {error}");
     }
+}
+
+#[test]
+fn decimals_of_more_digits_behind_the_point_than_there_are_are_the_same_numbers() {
+    let one = Claims { rows: 1, nodes: vec![(1, 0)], buffers: vec![(0, 0), (0, 16)], body: of_ints(&[-7, -1, -1, -1]), ..Default::default() };
+    let (schema, batches) = read_all(&stream(DataType::Decimal128(1, 4), &[one]), 100).unwrap();
+    assert_eq!(*schema.field(0).data_type(), DataType::Decimal128(4, 4));
+    assert_eq!(arrow::util::display::array_value_to_string(batches[0].column(0), 0).unwrap(), "-0.0007");
 }
 
 #[test]

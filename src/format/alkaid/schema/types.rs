@@ -142,8 +142,10 @@ fn of_decimal(decimal: &fb::Decimal<'_>) -> Result<DataType> {
             decimal.scale()
         ))
     };
-    let precision = u8::try_from(decimal.precision()).map_err(|_| wrong())?;
+    let own = u8::try_from(decimal.precision()).map_err(|_| wrong())?;
     let scale = i8::try_from(decimal.scale()).map_err(|_| wrong())?;
+    // Arrow has no decimals of more digits behind the point than there are, as others do; with zeros before them they are the same numbers.
+    let precision = own.max(u8::try_from(scale).unwrap_or(0));
     let (most, data_type) = match decimal.bitWidth() {
         32 => (DECIMAL32_MAX_PRECISION, DataType::Decimal32(precision, scale)),
         64 => (DECIMAL64_MAX_PRECISION, DataType::Decimal64(precision, scale)),
@@ -151,8 +153,7 @@ fn of_decimal(decimal: &fb::Decimal<'_>) -> Result<DataType> {
         256 => (DECIMAL256_MAX_PRECISION, DataType::Decimal256(precision, scale)),
         _ => return Err(wrong()),
     };
-    let fits = (1..=most).contains(&precision) && i16::from(scale) <= i16::from(precision);
-    if fits { Ok(data_type) } else { Err(wrong()) }
+    if own > 0 && precision <= most { Ok(data_type) } else { Err(wrong()) }
 }
 
 fn of_date(unit: fb::DateUnit) -> Result<DataType> {
