@@ -57,7 +57,8 @@ impl Pieces {
             let Some(at) = piece.find(rest) else { return false };
             rest = &rest[at + piece.needle().len()..];
         }
-        rest.ends_with(&self.end)
+        // To compare no bytes with those of an empty vector takes a processor with AVX-512 a hundred times as long as to compare some: it reads, under a mask, where there is no memory.
+        self.end.is_empty() || rest.ends_with(&self.end)
     }
 }
 
