@@ -197,7 +197,7 @@ impl CodeReader {
         let Coded { mut parts, nulls } = coded;
         for part in &mut parts {
             match self.last.get(&column) {
-                Some((page, values)) if *page == part.page => part.values = Arc::clone(values),
+                Some((page, values)) if *page == part.page && values.len() == part.values.len() => part.values = Arc::clone(values),
                 _ => drop(self.last.insert(column, (part.page, Arc::clone(&part.values)))),
             }
         }

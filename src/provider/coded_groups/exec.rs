@@ -225,10 +225,11 @@ impl Aggregation {
                         return Ok(Some(part.record_output(&self.metrics)));
                     }
                     self.state = then.take().map_or(State::Done, |then| *then);
+                    self.reservation.free();
                 }
                 State::Grouping => match self.input.next().await.transpose()? {
                     Some(batch) => self.group(&batch)?,
-                    None => self.state = State::Emitting(self.emit()?, 0, None),
+                    None => self.emit(None)?,
                 },
                 State::PassingOn => match self.input.next().await.transpose()? {
                     Some(batch) => return self.pass_on(&batch).map(Some),
@@ -245,22 +246,29 @@ impl Aggregation {
         self.table.add(batch, &self.rows.of_functions(batch)?)?;
         self.probe.rows += batch.num_rows();
         if self.probe.is_in_vain(self.table.len()) {
-            self.state = State::Emitting(self.emit()?, 0, Some(Box::new(State::PassingOn)));
+            self.emit(Some(State::PassingOn))?;
         } else if self.reservation.try_resize(self.table.size()).is_err() && self.table.len() > 0 {
             // The other half joins groups that come twice.
-            self.state = State::Emitting(self.emit()?, 0, Some(Box::new(State::Grouping)));
+            self.emit(Some(State::Grouping))?;
+            self.probe.rows = 0;
         }
         Ok(())
     }
 
-    /// All groups, which are forgotten.
-    fn emit(&mut self) -> Result<RecordBatch> {
+    /// All groups go out and are forgotten, and then comes something else, or nothing.
+    fn emit(&mut self, then: Option<State>) -> Result<()> {
         let time = self.metrics.elapsed_compute().clone();
         let _timer = time.timer();
+        if self.table.len() == 0 {
+            // The engine's tables do not all have nothing to give.
+            self.state = then.unwrap_or(State::Done);
+            return Ok(());
+        }
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), self.table.take()?)?;
         // What is left is what goes out.
         self.reservation.shrink(self.reservation.size().saturating_sub(batch.get_array_memory_size()));
-        Ok(batch)
+        self.state = State::Emitting(batch, 0, then.map(Box::new));
+        Ok(())
     }
 
     fn pass_on(&self, batch: &RecordBatch) -> Result<RecordBatch> {
