@@ -218,7 +218,8 @@ fn joined(parts: Vec<CodedPart>) -> Result<(Codes, ArrayRef), ArrowError> {
     let mut codes = Codes::default();
     let mut before = 0_u32;
     for part in parts {
-        codes.extend(part.codes.iter().map(|code| code + before));
+        // The code of a null may be any.
+        codes.extend(part.codes.iter().map(|code| code.wrapping_add(before)));
         let end = u32::try_from(part.values.len()).ok().and_then(|count| before.checked_add(count));
         before = end.ok_or_else(|| ArrowError::DictionaryKeyOverflowError)?;
     }
