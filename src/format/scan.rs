@@ -108,6 +108,8 @@ pub struct ColumnSummary {
     pub sum: Option<i128>,
     /// Bytes of the valid values of a column of strings or binaries.
     pub value_bytes: Option<u64>,
+    /// Bytes of the column's buffers before they were compressed, and whether these are all: those of dictionaries are aside.
+    pub array_bytes: Option<(u64, bool)>,
 }
 
 /// A column of the file's schema, or a field within the structs of one.

@@ -47,23 +47,21 @@ fn from_metadata(file: &FileColumns<'_>, table: &Schema, positions: &Positions, 
     let mut column_statistics = Vec::with_capacity(table.fields().len());
     for (index, field) in table.fields().iter().enumerate() {
         let mut column = match finder.find(field.name(), positions.of_column(index)) {
-            Some(column) => known_column(file, column, field.data_type())?,
+            Some(column) => known_column(file, column, field.data_type(), estimates)?,
             None => ColumnStatistics::new_unknown().with_null_count(Precision::Exact(rows)),
         };
-        if !estimates {
-            (column.distinct_count, column.byte_size) = (Precision::Absent, Precision::Absent);
-        }
         if let Some(bytes) = fixed_size(field.data_type(), rows) {
             column.byte_size = Precision::Exact(bytes);
         }
         column_statistics.push(column);
     }
-    let total_byte_size = total(&column_statistics);
+    let is_known = estimates || table.fields().iter().all(|field| field.data_type().primitive_width().is_some());
+    let total_byte_size = if is_known { total(&column_statistics) } else { Precision::Absent };
     Ok(Statistics { num_rows: Precision::Exact(rows), total_byte_size, column_statistics })
 }
 
 /// Statistics of a column that the file has; nothing is known if its metadata is not loaded.
-fn known_column(file: &FileColumns<'_>, column: usize, table: &DataType) -> Result<ColumnStatistics> {
+fn known_column(file: &FileColumns<'_>, column: usize, table: &DataType, estimates: bool) -> Result<ColumnStatistics> {
     let mut statistics = ColumnStatistics::new_unknown();
     let FileColumns { meta, reader } = *file;
     let Some(summary) = meta.column_summary(column).map_err(|error| reader.fault(error))? else {
@@ -77,12 +75,18 @@ fn known_column(file: &FileColumns<'_>, column: usize, table: &DataType) -> Resu
     statistics.min_value = bound(summary.min, file, table);
     statistics.max_value = bound(summary.max, file, table);
     let count = |count: Option<u64>| count.and_then(|count| usize::try_from(count).ok());
-    statistics.distinct_count = count(summary.distinct_count).map_or(Precision::Absent, Precision::Inexact);
     // The sum is exact; but the engine hands what is exact on through joins as it is (apache/datafusion#22761), and would answer sums above them with it.
     let sum = summary.sum.filter(|_| is_read_as(file, table)).and_then(|sum| sum_value(sum, table));
     statistics.sum_value = sum.map_or(Precision::Absent, Precision::Inexact);
-    let bytes = count(summary.value_bytes).and_then(|bytes| size_of_strings(table, bytes, usize::try_from(meta.row_count()).ok()?));
-    statistics.byte_size = bytes.map_or(Precision::Absent, Precision::Inexact);
+    if estimates {
+        statistics.distinct_count = count(summary.distinct_count).map_or(Precision::Absent, Precision::Inexact);
+        let bytes = count(summary.value_bytes).and_then(|bytes| size_of_strings(table, bytes, usize::try_from(meta.row_count()).ok()?));
+        statistics.byte_size = bytes.map_or(Precision::Absent, Precision::Inexact);
+    }
+    if let Some((bytes, exact)) = summary.array_bytes {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        statistics.byte_size = if exact && file == table { Precision::Exact(bytes) } else { Precision::Inexact(bytes) };
+    }
     Ok(statistics)
 }
 
@@ -139,8 +143,8 @@ fn size_of_strings(data_type: &DataType, bytes: usize, rows: usize) -> Option<us
     rows.checked_mul(place)?.checked_add(bytes)
 }
 
-/// Bytes of the file in memory, if all columns' are known or estimated. No guess otherwise: the planner takes rows for the size of a join's side then,
-/// which is better than the bytes of all columns when a query reads two of them.
+/// Bytes of all columns in memory. Where texts are among them the engine does not make them those of the columns that a query reads, and holds a side of a join for large
+/// that is not; without them it goes by rows.
 fn total(columns: &[ColumnStatistics]) -> Precision<usize> {
     columns.iter().fold(Precision::Exact(0), |total, column| total.add(&column.byte_size))
 }

@@ -4,7 +4,7 @@
 
 Each table is written in one of pyarrow's ways, or by Polars, rewritten by examples/rewrite.rs in one of this crate's, and read again: it has to be what it was.
 A table of Alkaid's is given Arrow's magic first, which is all that tells the two apart for data without extension types. The other parts are about what changes
-between the batches of a file (dictionaries), what stands beside the data (metadata), and what the SQL shell finds in it (predicates).
+between the batches of a file (dictionaries), what stands beside the data (metadata), and what the SQL shell finds in it (frames of Polars, predicates).
 """
 
 import collections
@@ -22,14 +22,16 @@ import pyarrow as pa
 import dictionaries
 import every_type
 import extensions
+import frames
 import predicates
 from files import Tools
 
 # What is checked, how many of 100 tables there are of it, and what has to be among them, lest nothing is checked.
 PARTS = [
-    (every_type, 100, ["written by Polars", "read by Polars"]),
+    (every_type, 100, ["written by Polars", "compressed files read by Polars", "compressed streams read by Polars"]),
     (dictionaries, 50, ["added to in streams", "added to in files", "replaced", "unified"]),
     (extensions, 50, ["with keys of Alkaid", "with metadata of messages"]),
+    (frames, 30, ["in Parquet", "not compressed", "compressed"]),
     (predicates, 10, ["predicates", "batches that bounds drop", "rows found"]),
 ]
 

@@ -64,10 +64,16 @@ def read(path):
 
 
 def opened(path):
-    data = path.read_bytes()
-    if data.startswith(b"ALKAID1"):
-        # Six bytes at the end, where Alkaid has seven.
-        data = b"ARROW1\0\0" + data[8:-7] + b"ARROW1"
+    data = arrow_bytes(path)
     if data.startswith(b"ARROW1"):
         return pa.ipc.open_file(pa.py_buffer(data))
     return pa.ipc.open_stream(pa.py_buffer(data))
+
+
+def arrow_bytes(path):
+    """A file or a stream, with Arrow's magic if it has any."""
+    data = path.read_bytes()
+    if data.startswith(b"ALKAID1"):
+        # Six bytes at the end, where Alkaid has seven.
+        return b"ARROW1\0\0" + data[8:-7] + b"ARROW1"
+    return data

@@ -36,8 +36,8 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 pub(crate) struct BatchMeta {
     metadata: Bytes,
-    /// The first field of each column, once the nulls of any are asked for: to look for it anew is to verify the metadata anew.
-    firsts: OnceLock<Box<[fb::FieldNode]>>,
+    /// What it says of each column, once that of any is asked for: to look for it anew is to verify the metadata anew.
+    facts: OnceLock<Box<[ColumnFacts]>>,
     pub(crate) kind: Kind,
     pub(crate) rows: usize,
     pub(crate) codec: Option<Codec>,
@@ -45,6 +45,15 @@ pub(crate) struct BatchMeta {
     pub(crate) old_bitmaps: bool,
     /// Where the body is in the file.
     pub(crate) body: Range<u64>,
+}
+
+/// What the metadata says of a column without its data.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ColumnFacts {
+    /// The column's own field.
+    first: fb::FieldNode,
+    /// Bytes of all its buffers, if they can be what they are said to be.
+    bytes: Option<u64>,
 }
 
 /// Length and nulls of a field.
@@ -81,7 +90,7 @@ impl BatchMeta {
             None if is_old => old_codec(&message)?,
             None => None,
         };
-        Ok(Self { kind, rows, codec, old_bitmaps: is_old, body: body_start..end, metadata, firsts: OnceLock::new() })
+        Ok(Self { kind, rows, codec, old_bitmaps: is_old, body: body_start..end, metadata, facts: OnceLock::new() })
     }
 
     /// The message's own metadata.
@@ -99,25 +108,32 @@ impl BatchMeta {
 
     /// How many nulls a column says it has.
     pub(crate) fn null_count(&self, positions: &Positions, column: usize) -> Result<Option<usize>> {
-        let firsts = match self.firsts.get() {
-            Some(firsts) => firsts,
-            None => {
-                let firsts = self.read_firsts(positions)?;
-                self.firsts.get_or_init(|| firsts)
-            }
-        };
-        let node = node_of(firsts.get(column).ok_or_else(no_such_column)?)?;
+        let node = node_of(&self.facts(positions, column)?.first)?;
         node.check_rows(self.rows)?;
         Ok(node.null_count)
     }
 
-    fn read_firsts(&self, positions: &Positions) -> Result<Box<[fb::FieldNode]>> {
+    /// Bytes of a column's buffers; nobody knows without the data if they are compressed.
+    pub(crate) fn bytes(&self, positions: &Positions, column: usize) -> Result<Option<u64>> {
+        if self.codec.is_some() { Ok(None) } else { Ok(self.facts(positions, column)?.bytes) }
+    }
+
+    fn facts(&self, positions: &Positions, column: usize) -> Result<ColumnFacts> {
+        let facts = match self.facts.get() {
+            Some(facts) => facts,
+            None => {
+                let facts = self.read_facts(positions)?;
+                self.facts.get_or_init(|| facts)
+            }
+        };
+        facts.get(column).copied().ok_or_else(no_such_column)
+    }
+
+    fn read_facts(&self, positions: &Positions) -> Result<Box<[ColumnFacts]>> {
         let message = flat::message(&self.metadata)?;
         let (_, batch) = contents(&message)?;
-        let nodes = batch.nodes().filter(|nodes| nodes.len() == positions.total().nodes);
-        let nodes = nodes.ok_or_else(|| Error::invalid_file("a batch has not the fields of its schema"))?;
-        // Not one after the other: there may be thousands between them.
-        Ok(positions.starts().map(|start| *nodes.get(start.nodes)).collect())
+        let flattened = Flattened::new(self, &batch, positions.total())?;
+        Ok(positions.all().map(|(from, to)| flattened.facts(from, to)).collect())
     }
 }
 
@@ -205,6 +221,14 @@ impl<'a> Flattened<'a> {
         let variadic = self.variadic_before.windows(2).skip(from.variadic).take(to.variadic - from.variadic);
         let variadic = variadic.filter_map(|pair| Some(pair.last()? - pair.first()?)).collect();
         Ok(Parts { nodes, buffers: ranges, variadic })
+    }
+
+    /// What is said of a column. Lengths that cannot be are found where the column is read.
+    fn facts(&self, from: Counts, to: Counts) -> ColumnFacts {
+        // Not one after the other: there may be thousands between them.
+        let mut lengths = (self.buffers_before(from)..self.buffers_before(to)).map(|index| self.buffers.get(index).length());
+        let bytes = lengths.try_fold(0_u64, |sum, length| sum.checked_add(u64::try_from(length).ok()?));
+        ColumnFacts { first: *self.nodes.get(from.nodes), bytes }
     }
 
     fn buffers_before(&self, counts: Counts) -> usize {

@@ -1,5 +1,6 @@
 //! Alkaid and Arrow IPC.
 
+mod big_endian;
 mod claims;
 mod damaged;
 mod dictionaries;
@@ -10,3 +11,4 @@ mod json;
 mod nulls;
 mod roundtrip;
 mod scan;
+mod sizes;

@@ -65,7 +65,7 @@ fn is_writable(data_type: &DataType) -> bool {
     }
 }
 
-fn table(seed: u64) -> Option<(SchemaRef, Vec<RecordBatch>)> {
+pub(super) fn table(seed: u64) -> Option<(SchemaRef, Vec<RecordBatch>)> {
     let (schema, batches) = random::table(seed);
     schema.fields().iter().all(|field| is_writable(field.data_type())).then_some((schema, batches))
 }

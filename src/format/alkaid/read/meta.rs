@@ -5,13 +5,12 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::{FieldRef, SchemaRef};
-use arrow_ipc as fb;
 use bytes::Bytes;
 
 use super::dictionaries::Epochs;
 use super::messages::{LoadMessages, Which};
 use super::{open, summary};
-use crate::format::alkaid::batch::{BatchMeta, Kind};
+use crate::format::alkaid::batch::{BatchMeta, ColumnFacts, Kind};
 use crate::format::alkaid::footer::{Block, Footer};
 use crate::format::alkaid::frame::Frame;
 use crate::format::alkaid::magic::Flavor;
@@ -224,10 +223,10 @@ impl FileMeta {
         let zones = self.zones.as_ref().map_or(0, ZoneMap::memory_size);
         // A field is there as Arrow knows it and as its shape.
         let known = size_of::<Self>() + 2 * fields + self.spans.len() * size_of::<Span>() + zones;
-        // Without a zone map the nulls of every column are asked of every batch, which remembers them.
-        let firsts =
-            if self.zones.is_none() { self.spans.len().saturating_mul(self.column_count()).saturating_mul(size_of::<fb::FieldNode>()) } else { 0 };
-        known.saturating_add(firsts).saturating_add(self.batches.memory_size()).saturating_add(self.dictionaries.memory_size())
+        // Without a zone map the nulls and bytes of every column are asked of every batch, which remembers them.
+        let remembered =
+            if self.zones.is_none() { self.spans.len().saturating_mul(self.column_count()).saturating_mul(size_of::<ColumnFacts>()) } else { 0 };
+        known.saturating_add(remembered).saturating_add(self.batches.memory_size()).saturating_add(self.dictionaries.memory_size())
     }
 
     /// What is known about a column over the whole file.
@@ -334,5 +333,10 @@ impl FileMeta {
     pub(super) fn null_count(&self, column: usize, batch: usize) -> Result<Option<u64>> {
         let Some(meta) = self.batches.get(batch) else { return Ok(None) };
         Ok(meta.null_count(&self.schema.positions, column)?.map(|count| count as u64))
+    }
+
+    /// Bytes of a column's buffers in a batch, if its metadata says and is loaded.
+    pub(super) fn bytes(&self, column: usize, batch: usize) -> Result<Option<u64>> {
+        self.batches.get(batch).map_or(Ok(None), |meta| meta.bytes(&self.schema.positions, column))
     }
 }

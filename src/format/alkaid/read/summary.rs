@@ -29,7 +29,8 @@ fn known_zones(meta: &FileMeta, column: usize, data_type: &DataType, batches: &[
     if let Some(zones) = meta.zones(column)? {
         return Ok(batches.iter().map(|batch| zones.get(*batch).cloned().unwrap_or_default()).collect());
     }
-    let zone = |batch: &usize| Ok(Zone { null_count: null_count(meta, column, data_type, *batch)?, ..Zone::default() });
+    let zone =
+        |batch: &usize| Ok(Zone { null_count: null_count(meta, column, data_type, *batch)?, bytes: meta.bytes(column, *batch)?, ..Zone::default() });
     batches.iter().map(zone).collect()
 }
 
@@ -57,10 +58,13 @@ pub(super) fn of_column(meta: &FileMeta, column: usize, data_type: &DataType) ->
     let rows = all.iter().filter_map(|batch| meta.spans().get(*batch)).map(|span| span.rows);
     let valued: Vec<&Zone> =
         zones.iter().zip(rows).filter(|(zone, rows)| zone.null_count.map(u64::from) != Some(*rows)).map(|(zone, _)| zone).collect();
+    let bytes = zones.iter().map(|zone| zone.bytes).try_fold(0_u64, |sum, bytes| sum.checked_add(bytes?));
+    let has_dictionaries = !meta.file_schema().dictionaries_of(meta.shape(column)?).is_empty();
     Ok(ColumnSummary {
         null_count,
         min: extreme(data_type, &valued, Side::Min)?,
         max: extreme(data_type, &valued, Side::Max)?,
+        array_bytes: bytes.map(|bytes| (bytes, !has_dictionaries)),
         ..ColumnSummary::default()
     })
 }

@@ -98,9 +98,9 @@ impl Positions {
         Some((*self.before.get(column)?, *self.before.get(column.checked_add(1)?)?))
     }
 
-    /// What comes before each column.
-    pub(crate) fn starts(&self) -> impl Iterator<Item = Counts> {
-        self.before.iter().copied().take(self.before.len() - 1)
+    /// What comes before each column, and before the one behind it.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Counts, Counts)> {
+        self.before.iter().copied().zip(self.before.iter().skip(1).copied())
     }
 
     pub(crate) fn total(&self) -> Counts {

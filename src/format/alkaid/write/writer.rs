@@ -165,8 +165,11 @@ impl Writer {
 
     fn write_batch(&mut self, batch: &RecordBatch) -> Result<()> {
         let mut encoder = Encoder { parts: Parts::default(), dictionaries: &mut self.dictionaries, id: 0 };
+        let mut sizes = Vec::with_capacity(batch.num_columns());
         for (column, field) in batch.columns().iter().zip(self.schema.schema().fields()) {
+            let before = encoder.parts.buffers.len();
             encoder.array(column).map_err(|error| error.in_column(field.name()))?;
+            sizes.push(encoder.parts.buffers.iter().skip(before).map(|buffer| buffer.len() as u64).sum());
         }
         let parts = encoder.parts;
         for update in self.dictionaries.take_updates() {
@@ -178,8 +181,8 @@ impl Writer {
         self.batch_blocks.push(block);
         self.batch_rows.push(u32::try_from(batch.num_rows()).map_err(|_| Error::invalid_argument("a batch has too many rows"))?);
         self.rows += batch.num_rows() as u64;
-        for (zones, column) in self.zones.iter_mut().zip(batch.columns()) {
-            zones.push(zone_of(column)?);
+        for (zones, (column, bytes)) in self.zones.iter_mut().zip(batch.columns().iter().zip(sizes)) {
+            zones.push(Zone { bytes: Some(bytes), ..zone_of(column)? });
         }
         Ok(())
     }

@@ -15,14 +15,14 @@ use super::bounds::{leaf_type, lower, upper, widened};
 use super::wire::{Bound, Zone};
 use crate::format::error::Result;
 
-/// What is known of the rows of an array.
+/// What is known of the rows of an array, the bytes that they take aside.
 pub(crate) fn zone_of(array: &ArrayRef) -> Result<Zone> {
     let null_count = u32::try_from(array.logical_null_count()).ok();
     let (min, max) = match leaf_type(array.data_type()) {
         Some(_) => bounds_of(&used_values(array)?),
         None => (None, None),
     };
-    Ok(Zone { min, max, null_count })
+    Ok(Zone { min, max, null_count, bytes: None })
 }
 
 /// The values of a leaf type that rows have: those of a dictionary that have a code, those of runs within the array.

@@ -42,9 +42,9 @@ impl ZoneMap {
         Ok(rows.map(|rows| Self { rows, ordering, columns }))
     }
 
-    /// The zones of a column, if it has any.
+    /// The zones of a column, if it has any that this reader knows.
     pub(crate) fn column(&self, column: usize) -> Result<Option<Vec<Zone>>> {
-        let zones = self.columns.get(&key_of(column)).map(|text| read_zones(text, self.rows.len())).transpose();
+        let zones = self.columns.get(&key_of(column)).map_or(Ok(None), |text| read_zones(text, self.rows.len()));
         zones.map_err(|error| error.in_section(Section::Footer))
     }
 

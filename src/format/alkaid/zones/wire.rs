@@ -22,6 +22,8 @@ pub(crate) struct Zone {
     pub(crate) min: Option<Bound>,
     pub(crate) max: Option<Bound>,
     pub(crate) null_count: Option<u32>,
+    /// Bytes of the column's buffers before they are compressed; those of dictionaries are not the batch's.
+    pub(crate) bytes: Option<u64>,
 }
 
 const MIN: u8 = 1;
@@ -29,13 +31,18 @@ const MIN_EXACT: u8 = 2;
 const MAX: u8 = 4;
 const MAX_EXACT: u8 = 8;
 const NULL_COUNT: u8 = 16;
+const BYTES: u8 = 32;
+/// What a newer writer may say, and nobody can step over.
+const UNKNOWN: u8 = !(MIN | MIN_EXACT | MAX | MAX_EXACT | NULL_COUNT | BYTES);
 
 impl Zone {
     fn write(&self, out: &mut Vec<u8>) {
         let flag = |bound: &Option<Bound>, known: u8, exact: u8| bound.as_ref().map_or(0, |bound| if bound.is_exact { known | exact } else { known });
         let nulls = if self.null_count.is_some() { NULL_COUNT } else { 0 };
-        out.push(flag(&self.min, MIN, MIN_EXACT) | flag(&self.max, MAX, MAX_EXACT) | nulls);
+        let bytes = if self.bytes.is_some() { BYTES } else { 0 };
+        out.push(flag(&self.min, MIN, MIN_EXACT) | flag(&self.max, MAX, MAX_EXACT) | nulls | bytes);
         out.extend(self.null_count.into_iter().flat_map(u32::to_le_bytes));
+        out.extend(self.bytes.into_iter().flat_map(u64::to_le_bytes));
         for bound in [&self.min, &self.max].into_iter().flatten() {
             // No bound is longer than `bounds` cuts it.
             out.push(u8::try_from(bound.bytes.len()).unwrap_or(u8::MAX));
@@ -46,9 +53,10 @@ impl Zone {
     fn read(bytes: &mut &[u8]) -> Option<Self> {
         let [flags] = *take::<1>(bytes)?;
         let null_count = if flags & NULL_COUNT != 0 { Some(u32::from_le_bytes(*take::<4>(bytes)?)) } else { None };
+        let size = if flags & BYTES != 0 { Some(u64::from_le_bytes(*take::<8>(bytes)?)) } else { None };
         let min = if flags & MIN != 0 { Some(bound(bytes, flags & MIN_EXACT != 0)?) } else { None };
         let max = if flags & MAX != 0 { Some(bound(bytes, flags & MAX_EXACT != 0)?) } else { None };
-        Some(Self { min, max, null_count })
+        Some(Self { min, max, null_count, bytes: size })
     }
 }
 
@@ -72,14 +80,19 @@ pub(crate) fn zones_entry(column: usize, zones: &[Zone]) -> (String, String) {
     (key_of(column), sealed(&bytes))
 }
 
-/// The zones of a column, of which there are so many.
-pub(crate) fn read_zones(text: &str, count: usize) -> Result<Vec<Zone>> {
+/// The zones of a column, of which there are so many; `None` if they say what this reader does not know.
+pub(crate) fn read_zones(text: &str, count: usize) -> Result<Option<Vec<Zone>>> {
     let bytes = opened(text)?;
     let mut rest = bytes.as_slice();
-    // A zone is a byte at least.
-    let zones: Option<Vec<Zone>> = (0..count.min(bytes.len() + 1)).map(|_| Zone::read(&mut rest)).collect();
-    let zones = zones.filter(|zones| zones.len() == count && rest.is_empty());
-    zones.ok_or_else(|| Error::invalid_file(format!("a zone map does not have {count} zones")))
+    let wrong = || Error::invalid_file(format!("a zone map does not have {count} zones"));
+    let mut zones = Vec::new();
+    for _ in 0..count {
+        if rest.first().is_some_and(|flags| flags & UNKNOWN != 0) {
+            return Ok(None);
+        }
+        zones.push(Zone::read(&mut rest).ok_or_else(wrong)?);
+    }
+    if rest.is_empty() { Ok(Some(zones)) } else { Err(wrong()) }
 }
 
 /// The rows of the batches, and which batches those are.
@@ -140,12 +153,12 @@ mod tests {
         let bound = |bytes: &[u8], is_exact| Some(Bound { bytes: bytes.to_vec(), is_exact });
         let zones = [
             Zone::default(),
-            Zone { min: bound(b"a", true), max: bound(b"", false), null_count: Some(7) },
-            Zone { min: None, max: bound(&[9; 64], true), null_count: None },
+            Zone { min: bound(b"a", true), max: bound(b"", false), null_count: Some(7), bytes: Some(1 << 40) },
+            Zone { min: None, max: bound(&[9; 64], true), ..Zone::default() },
         ];
         let (key, text) = zones_entry(3, &zones);
         assert_eq!(key, "fermion:zones:3");
-        assert_eq!(read_zones(&text, 3).unwrap(), zones);
+        assert_eq!(read_zones(&text, 3).unwrap().unwrap(), zones);
         for count in [0, 2, 4, usize::MAX] {
             assert_eq!(read_zones(&text, count).unwrap_err().kind(), ErrorKind::InvalidFile);
         }
@@ -154,6 +167,16 @@ mod tests {
             lie[at] = if lie[at] == b'A' { b'B' } else { b'A' };
             assert!(read_zones(std::str::from_utf8(&lie).unwrap(), 3).is_err(), "{at}");
         }
+    }
+
+    #[test]
+    fn a_zone_is_these_bytes_and_one_with_other_flags_is_not_read() {
+        let zone = [0b11_1011, 7, 0, 0, 0, 9, 1, 0, 0, 0, 0, 0, 0, 1, b'a'];
+        let known = Zone { min: Some(Bound { bytes: b"a".to_vec(), is_exact: true }), max: None, null_count: Some(7), bytes: Some(265) };
+        let with_flags = |flags: u8| sealed(&[&[flags], &zone[1..]].concat());
+        assert_eq!(read_zones(&with_flags(MIN | MIN_EXACT | NULL_COUNT | BYTES), 1).unwrap(), Some(vec![known]));
+        assert_eq!(read_zones(&with_flags(MIN | 64), 1).unwrap(), None);
+        assert_eq!(read_zones(&sealed(&[&[0], &zone[1..]].concat()), 1).unwrap_err().kind(), ErrorKind::InvalidFile);
     }
 
     #[test]
