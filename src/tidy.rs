@@ -37,11 +37,12 @@ struct Layer {
     not: &'static [&'static str],
 }
 
-const LAYERS: [Layer; 17] = [
+const LAYERS: [Layer; 18] = [
     Layer { of: "src/format/error.rs", not: &["wire", "codec", "fermion", "alkaid"] },
     Layer { of: "src/format/scan.rs", not: &["wire", "codec", "fermion", "alkaid"] },
     Layer { of: "src/format/file.rs", not: &["wire", "codec", "fermion", "alkaid"] },
     Layer { of: "src/format/requests.rs", not: &["wire", "codec", "fermion", "alkaid"] },
+    Layer { of: "src/format/groups.rs", not: &["wire", "codec", "fermion", "alkaid"] },
     Layer { of: "src/format/parallel.rs", not: &["wire", "codec", "fermion", "alkaid"] },
     Layer { of: "src/format/patience.rs", not: &["wire", "codec", "fermion", "alkaid"] },
     Layer { of: "src/format/pending.rs", not: &["wire", "codec", "fermion", "alkaid"] },

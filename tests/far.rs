@@ -11,6 +11,7 @@ use bytes::Bytes;
 use datafusion::datasource::MemTable;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_fermion::format::alkaid;
 use datafusion_fermion::format::fermion::{FermionScan, Open, OpenOptions, ScanRequest, Writer, WriterOptions};
 use datafusion_fermion::format::scan::{Answer, Fetch, Load, Loading, Scan, Step};
 use datafusion_fermion::register;
@@ -49,8 +50,17 @@ fn file(batch: &RecordBatch) -> Vec<Bytes> {
     writer.finish().unwrap().0
 }
 
+/// The table as an Arrow stream, with a batch for each stripe.
+fn arrow_stream(batch: &RecordBatch) -> Vec<Bytes> {
+    let options = alkaid::WriterOptions { form: alkaid::Form::Stream, batch_rows: usize::try_from(STRIPE).unwrap(), ..Default::default() };
+    let mut writer = alkaid::Writer::new(batch.schema(), options).unwrap();
+    writer.push(batch).unwrap();
+    writer.finish().unwrap().0
+}
+
 /// A session in which the table `t` is the file at a place, and one in which it is in memory, where its rows have their numbers in a column.
 async fn sessions_of(
+    format: &str,
     place: &str,
     store: Option<Arc<dyn ObjectStore>>,
     batch: RecordBatch,
@@ -68,9 +78,9 @@ async fn sessions_of(
         far.register_object_store(ObjectStoreUrl::parse("far://store").unwrap().as_ref(), store);
     }
     for setting in settings {
-        far.sql(&format!("SET fermion.{setting}")).await.unwrap();
+        far.sql(&format!("SET {format}.{setting}")).await.unwrap();
     }
-    far.sql(&format!("CREATE EXTERNAL TABLE t STORED AS FERMION LOCATION '{place}'")).await.unwrap();
+    far.sql(&format!("CREATE EXTERNAL TABLE t STORED AS {format} LOCATION '{place}'")).await.unwrap();
     let near = SessionContext::new_with_config(config());
     near.register_table("t", Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]]).unwrap())).unwrap();
     [far, near]
@@ -81,7 +91,15 @@ async fn sessions(partitions: usize, settings: &[&str]) -> [SessionContext; 2] {
     let batch = table();
     let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
     store.put(&Path::from("t.fermion"), file(&batch).into_iter().collect::<PutPayload>()).await.unwrap();
-    sessions_of("far://store/t.fermion", Some(store), batch, partitions, settings).await
+    sessions_of("fermion", "far://store/t.fermion", Some(store), batch, partitions, settings).await
+}
+
+/// The same as an Arrow stream.
+async fn arrow_sessions(partitions: usize, settings: &[&str]) -> [SessionContext; 2] {
+    let batch = table();
+    let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+    store.put(&Path::from("t.arrows"), arrow_stream(&batch).into_iter().collect::<PutPayload>()).await.unwrap();
+    sessions_of("alkaid", "far://store/t.arrows", Some(store), batch, partitions, settings).await
 }
 
 async fn rows(session: &SessionContext, sql: &str) -> Vec<ArrayRef> {
@@ -134,6 +152,8 @@ async fn rows_are_those_in_memory() {
     for (partitions, ahead_bytes) in [(1, 16 << 20), (3, 3 << 20), (1, 0)] {
         let sessions = sessions(partitions, &[&format!("ahead_bytes = {ahead_bytes}")]).await;
         check(&sessions, &format!("{ahead_bytes}, {partitions}"), || {}).await;
+        let sessions = arrow_sessions(partitions, &[&format!("ahead_bytes = {ahead_bytes}")]).await;
+        check(&sessions, &format!("Arrow, {ahead_bytes}, {partitions}"), || {}).await;
     }
 }
 
@@ -152,7 +172,7 @@ async fn rows_of_a_file_that_the_kernel_has_forgotten_are_those_in_memory() {
         rustix::fs::fadvise(&file, from as u64, None, rustix::fs::Advice::DontNeed).unwrap();
     };
     for partitions in [1, 3] {
-        let sessions = sessions_of(path.to_str().unwrap(), None, batch.clone(), partitions, &[]).await;
+        let sessions = sessions_of("fermion", path.to_str().unwrap(), None, batch.clone(), partitions, &[]).await;
         check(&sessions, "at hand", || {}).await;
         check(&sessions, "the second half is forgotten", || forget(bytes.len() / 2)).await;
         check(&sessions, "all is forgotten", || forget(0)).await;
@@ -202,7 +222,7 @@ async fn columns_that_the_kernel_has_forgotten_are_waited_for_together() {
     let file = std::fs::File::open(&path).unwrap();
     file.sync_all().unwrap();
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).unwrap();
-    let [far, near] = sessions_of(path.to_str().unwrap(), None, batch, 1, &["pushdown_filters = true"]).await;
+    let [far, near] = sessions_of("fermion", path.to_str().unwrap(), None, batch, 1, &["pushdown_filters = true"]).await;
     let sums = (0..30).map(|index| format!("sum(n{index})")).collect::<Vec<_>>().join(", ");
     let sql = format!("SELECT {sums} FROM t WHERE kind = 1");
     assert!(rows(&far, &sql).await == rows(&near, &sql).await);
@@ -229,6 +249,27 @@ async fn a_filter_takes_two_rounds() {
     assert!((10..=19).contains(&rounds) && bytes <= one_by_one, "{rounds}, {bytes}, {one_by_one}");
     let (rounds, whole) = costs(&["pushdown_filters = false"]).await;
     assert!(rounds == 1 && bytes < whole / 2, "{rounds}, {bytes}, {whole}");
+}
+
+/// The same of Arrow. Its batches have no bounds, so that rows of all of them are asked for.
+#[tokio::test]
+async fn batches_of_arrow_are_fetched_together() {
+    let costs = async |sql: &str, settings: &[&str]| {
+        let [far, near] = arrow_sessions(1, settings).await;
+        assert!(rows(&far, sql).await == rows(&near, sql).await);
+        (metric(&far, sql, "request_rounds").await, metric(&far, sql, "bytes_scanned").await)
+    };
+    let sums = "SELECT sum(a), sum(b), sum(d), sum(e) FROM t";
+    // 11.5 MB, of which as many batches are fetched together as are one mebibyte, or sixteen.
+    let (rounds, whole) = costs(sums, &[]).await;
+    assert_eq!(rounds, 1);
+    assert_eq!(costs(sums, &["ahead_bytes = 0"]).await, (10, whole));
+    let filtered = format!("{sums} WHERE kind = 1");
+    let (rounds, bytes) = costs(&filtered, &[]).await;
+    assert_eq!(rounds, 2);
+    // One batch has no rows.
+    let (rounds, one_by_one) = costs(&filtered, &["ahead_bytes = 0", "pushdown_filters = true"]).await;
+    assert!((10..=19).contains(&rounds) && bytes <= one_by_one, "{rounds}, {bytes}, {one_by_one}");
 }
 
 #[tokio::test]

@@ -135,7 +135,7 @@ impl fmt::Display for ErrorKind {
             Self::InvalidFile => "invalid file",
             Self::Eof => "end of file",
             Self::Checksum => "checksum mismatch",
-            Self::UnsupportedVersion => "unsupported version",
+            Self::UnsupportedVersion => "unsupported",
             Self::InvalidArgument => "invalid argument",
         })
     }

@@ -8,6 +8,7 @@ pub mod scan;
 
 pub(crate) mod array;
 pub(crate) mod bits;
+mod groups;
 mod parallel;
 mod patience;
 mod pending;

@@ -49,6 +49,7 @@ impl TableFormat for Alkaid {
             coalesce_gap,
             request_bytes,
             requests_in_flight,
+            ahead_bytes,
             memory_map,
             pruning,
             pushdown_filters,
@@ -59,8 +60,7 @@ impl TableFormat for Alkaid {
             eager_load_threshold: 0,
             force_view_types,
             requests: Requests { gap: coalesce_gap, bytes_max: request_bytes, in_flight: requests_in_flight },
-            // Its scan has a limit of its own.
-            ahead_bytes: 0,
+            ahead_bytes,
             memory_map,
             pruning,
             // There are none.
@@ -93,6 +93,8 @@ pub struct AlkaidReadOptions {
     pub request_bytes: u64,
     /// Requests that are under way at once, of each partition of a scan; at least one. Files of this machine are read without.
     pub requests_in_flight: usize,
+    /// Record batches of a file that is not of this machine are fetched together, up to so many bytes for each partition of a scan.
+    pub ahead_bytes: u64,
     /// Map the data of files of this machine instead of reading it. The files must not change as long as a query runs or batches of its result are held:
     /// what has been cut off ends the process.
     pub memory_map: bool,
@@ -135,6 +137,7 @@ impl Default for AlkaidReadOptions {
             coalesce_gap: 64 << 10,
             request_bytes: 8 << 20,
             requests_in_flight: 32,
+            ahead_bytes: 16 << 20,
             memory_map: false,
             pruning: true,
             pushdown_filters: true,
@@ -186,7 +189,13 @@ macro_rules! choice {
     };
 }
 
-static ENTRIES: [OptionEntry<Alkaid>; 18] = [
+static ENTRIES: [OptionEntry<Alkaid>; 19] = [
+    entry!(
+        Alkaid,
+        "ahead_bytes",
+        read.ahead_bytes,
+        "(reading) Record batches in a store that is not of this machine are fetched together up to so many bytes"
+    ),
     entry!(Alkaid, "alignment", write.alignment, "(writing) Buffers begin at multiples of this: 8 or 64"),
     entry!(Alkaid, "batch_bytes", write.batch_bytes, "(writing) Bytes of rows from which on a record batch is written"),
     entry!(Alkaid, "batch_rows", write.batch_rows, "(writing) Rows of a record batch"),

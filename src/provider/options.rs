@@ -179,7 +179,9 @@ mod tests {
             "13", "X", "12", "a,b", "0.1", "false", "10", "false", "1", "small", "2", "true", "false", "3", "true", "4", "16", "5", "6", "false",
             "false", "14", "15", "false", "16", "7", "8", "9", "none",
         ]);
-        set_all::<Alkaid>(&["8", "1", "2", "3", "lz4", "arrow", "true", "stream", "4", "true", "5", "false", "false", "9", "10", "false", "6", "7"]);
+        set_all::<Alkaid>(&[
+            "11", "8", "1", "2", "3", "lz4", "arrow", "true", "stream", "4", "true", "5", "false", "false", "9", "10", "false", "6", "7",
+        ]);
     }
 
     fn altered(entries: &[(&str, &str)]) -> Result<FermionOptions> {

@@ -1,5 +1,6 @@
 //! Alkaid and Arrow IPC.
 
+mod ahead;
 mod big_endian;
 mod claims;
 mod damaged;

@@ -21,7 +21,7 @@ use super::drive::{Store, read_all, read_all_with, request, write};
 use crate::random;
 
 /// Whether the batches have the same rows, however they are cut.
-fn same_rows(one: &[RecordBatch], other: &[RecordBatch]) -> bool {
+pub(super) fn same_rows(one: &[RecordBatch], other: &[RecordBatch]) -> bool {
     let rows = |batches: &[RecordBatch]| batches.iter().map(RecordBatch::num_rows).sum::<usize>();
     if rows(one) != rows(other) {
         return false;

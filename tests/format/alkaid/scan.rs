@@ -157,11 +157,10 @@ fn small_batches_are_fetched_together() {
         // Metadata of messages first.
         read(&mut store, &[0]);
         let (requests, bytes) = read(&mut store, &[0, 29]);
-        // The last column of a batch and the first of the next are near each other.
-        assert!((100..110).contains(&requests), "{requests}");
+        assert!((200..210).contains(&requests), "{requests}");
         assert!((900_000..1_100_000).contains(&bytes), "{bytes}");
         let (requests, bytes) = read(&mut store, &(0..30).collect::<Vec<_>>());
-        assert!(requests <= 100 && bytes < file.len(), "{requests} requests, {bytes} bytes");
+        assert!(requests <= 110 && bytes < file.len(), "{requests} requests, {bytes} bytes");
         // Also where there is something to select by that is not worth it: then nothing is asked.
         let mut rounds = |asked: ScanRequest| {
             let before = store.rounds;
@@ -169,7 +168,7 @@ fn small_batches_are_fetched_together() {
             store.rounds - before
         };
         let all = rounds(request(&meta, &[0, 29], 10_000));
-        assert!(all < 20, "{all}");
+        assert!(all < 10, "{all}");
         assert_eq!(rounds(ScanRequest { select_columns: vec![0], select_bytes: u64::MAX, ..request(&meta, &[0, 29], 10_000) }), all);
     }
 }

@@ -10,8 +10,9 @@ use crate::format::alkaid::array::{Encoding, Loaded};
 use crate::format::alkaid::batch::{BatchMeta, Parts};
 use crate::format::alkaid::schema::{Positions, Shape};
 use crate::format::error::{Error, Result};
+use crate::format::groups::Plan;
 use crate::format::requests::{Fetched, requests};
-use crate::format::scan::{Fetch, Section};
+use crate::format::scan::Section;
 
 /// Requests begin at multiples of this, as buffers in files do: what is aligned there is so in memory, and need not be copied.
 const ALIGNMENT: u64 = 64;
@@ -19,7 +20,6 @@ const ALIGNMENT: u64 = 64;
 /// What to load for a batch.
 #[derive(Debug)]
 pub(super) struct BatchPlan {
-    pub(super) batch: usize,
     pub(super) rows: usize,
     pub(super) columns: Vec<ColumnPlan>,
     /// Dictionaries that have not been loaded, each after those that its values use.
@@ -79,7 +79,7 @@ impl BatchPlan {
         let parts = of_batch.parts(&meta.file_schema().positions, columns.iter().map(|wanted| wanted.column));
         let parts = parts.map_err(|error| error.in_section(Section::Message).at(of_batch.body.start))?;
         check_apart(columns, &parts)?;
-        let mut plan = Self { batch, rows: of_batch.rows, columns: Vec::new(), dictionaries: Vec::new(), requests: Vec::new() };
+        let mut plan = Self { rows: of_batch.rows, columns: Vec::new(), dictionaries: Vec::new(), requests: Vec::new() };
         let mut planned = HashSet::new();
         for (column, mut parts) in columns.iter().zip(parts) {
             let mut dictionaries = Vec::new();
@@ -104,23 +104,29 @@ impl BatchPlan {
         self
     }
 
-    /// Asks for what the other needs, too.
-    pub(super) fn and(&mut self, other: &Self) {
-        self.requests = requests(self.requests.iter().chain(&other.requests).cloned().collect());
-    }
-
-    /// Bytes to read.
-    pub(super) fn bytes(&self) -> u64 {
-        self.requests.iter().map(|range| range.end - range.start).sum()
-    }
-
     fn parts(&self) -> impl Iterator<Item = &PartPlan> {
         let dictionaries = self.dictionaries.iter().flat_map(|dictionary| &dictionary.parts);
         dictionaries.chain(self.columns.iter().map(|column| &column.part))
     }
 
-    pub(super) fn fetches(&self) -> Vec<Fetch> {
-        self.requests.iter().map(|range| Fetch { range: range.clone(), section: Section::Data }).collect()
+    /// The keys of the dictionaries that are loaded with it.
+    pub(super) fn loads(&self) -> impl Iterator<Item = &Key> {
+        self.dictionaries.iter().map(|dictionary| &dictionary.wanted.key)
+    }
+
+    /// The keys of the dictionaries that its columns use.
+    pub(super) fn uses(&self) -> impl Iterator<Item = &Key> {
+        self.columns.iter().flat_map(|column| &column.dictionaries).map(|(_, key)| key)
+    }
+}
+
+impl Plan for BatchPlan {
+    fn requests(&self) -> &[Range<u64>] {
+        &self.requests
+    }
+
+    fn take_requests(&mut self) -> Vec<Range<u64>> {
+        std::mem::take(&mut self.requests)
     }
 }
 

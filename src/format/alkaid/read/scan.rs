@@ -1,7 +1,6 @@
 //! The scan: prune batches, then of each batch fetch the buffers of the columns, decode.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, BooleanArray};
@@ -16,14 +15,15 @@ use super::morsel::BatchMorsel;
 use super::plan::{BatchPlan, ColumnPlan, WantedColumn};
 use super::summary::batch_zones;
 use crate::format::error::{Error, Result};
+use crate::format::groups::{Answers, Groups, Placed, Planned, fetched, fetches};
 use crate::format::patience::Patience;
 use crate::format::requests::Fetched;
 use crate::format::rows::{Rest, Rows};
 use crate::format::scan::{Answer, Level, Load, Loading, Scan, ScanRequest, Step, Zones};
 
 /// A scan of a file or stream. Its steps are: [`Step::Prune`] the record batches, if there is something to prune by; [`Step::Fetch`] their metadata, if
-/// it is not loaded; and for each batch [`Step::Prune`] it again, if what is wanted changes, [`Step::Fetch`] the columns to select by and [`Step::Select`] rows, if that is worth it, [`Step::Fetch`] the
-/// buffers of the columns and the dictionaries that are not there yet, [`Step::Decode`].
+/// it is not loaded; and for each batch, or several that are fetched together ([`ScanRequest::ahead_bytes`]), [`Step::Prune`] it again, if what is wanted changes, [`Step::Fetch`] the columns to select by
+/// and [`Step::Select`] rows, if that is worth it, [`Step::Fetch`] the buffers of the columns and the dictionaries that are not there yet, [`Step::Decode`].
 #[derive(Debug)]
 pub struct AlkaidScan {
     meta: Arc<FileMeta>,
@@ -32,18 +32,17 @@ pub struct AlkaidScan {
     batches: VecDeque<usize>,
     /// What is known of the batches, to be shown again before each of them is read; and where each of them is in it.
     known: Option<(Zones, HashMap<usize, usize>)>,
-    /// The plans of the next batches, whose bytes have come with those of the ones before.
-    ahead: VecDeque<BatchPlan>,
-    fetched_ahead: Fetched,
-    /// Dictionaries of the last batch, which are most likely those of the next.
+    groups: Groups<BatchPlan>,
+    /// Dictionaries of the last group of batches, which are most likely those of the next.
     dictionaries: HashMap<Key, Arc<Dictionary>>,
+    /// Those that come with a batch that has been planned, and will be there for those behind it.
+    promised: HashSet<Key>,
     patience: Patience,
     state: State,
 }
 
-/// Batches are fetched together up to so many bytes, and so many of them.
+/// Batches are fetched together up to so many bytes, wherever they are.
 const AHEAD_BYTES: u64 = 1 << 20;
-const AHEAD_BATCHES: usize = 15;
 
 /// Where the scan is; each state is left by the answer it waits for.
 #[derive(Debug)]
@@ -53,9 +52,9 @@ enum State {
     LoadMessages(LoadMessages),
     NextBatch,
     PruneAgain,
-    FetchSelecting(Box<BatchPlan>),
-    SelectRows { batch: usize, rows: usize, fetched: Fetched },
-    FetchBuffers { plan: Box<BatchPlan>, ranges: Vec<Range<usize>>, before: Fetched },
+    FetchSelecting(Vec<Planned<BatchPlan>>),
+    SelectRows(Box<Planned<BatchPlan>>),
+    FetchBuffers(Vec<Planned<BatchPlan>>),
     Done,
 }
 
@@ -72,9 +71,9 @@ impl AlkaidScan {
             wanted,
             batches,
             known: None,
-            ahead: VecDeque::new(),
-            fetched_ahead: Fetched::default(),
+            groups: Groups::default(),
             dictionaries: HashMap::new(),
+            promised: HashSet::new(),
             patience: Patience::default(),
             state: State::Begin,
         })
@@ -88,9 +87,9 @@ impl AlkaidScan {
             (State::LoadMessages(load), Answer::Fetched(bytes)) => self.load_messages(load, bytes),
             (State::NextBatch, Answer::Next) => self.next_batch(),
             (State::PruneAgain, Answer::Keep(keep)) => self.keep_next(&keep),
-            (State::FetchSelecting(plan), Answer::Fetched(bytes)) => self.select(*plan, bytes),
-            (State::SelectRows { batch, rows, fetched }, Answer::Select(selected)) => self.fetch_selected(batch, rows, fetched, selected),
-            (State::FetchBuffers { plan, ranges, before }, Answer::Fetched(bytes)) => self.decode(*plan, ranges, before, bytes),
+            (State::FetchSelecting(group), Answer::Fetched(bytes)) => self.select(group, bytes),
+            (State::SelectRows(planned), Answer::Select(rows)) => self.selected(*planned, rows),
+            (State::FetchBuffers(group), Answer::Fetched(bytes)) => self.load_group(group, bytes),
             (State::Done, Answer::Next) => Ok(Step::Done),
             (state, answer) => Err(Error::invalid_argument(format!("the scan is at {state:?} and was answered {answer:?}"))),
         }
@@ -145,42 +144,64 @@ impl AlkaidScan {
     }
 
     fn next_batch(&mut self) -> Result<Step> {
-        let known = self.known.as_ref().zip(self.batches.front());
-        match known.and_then(|((zones, places), batch)| Some(zones.slice(Level::Page, *places.get(batch)?, 1))) {
-            Some(zones) => {
-                self.state = State::PruneAgain;
-                Ok(Step::Prune(zones))
-            }
-            None => self.read_next(),
+        if let Some(planned) = self.groups.loaded.front() {
+            return match self.known_of(planned.stripe) {
+                Some(zones) => self.prune_again(zones),
+                None => self.decode_next(),
+            };
         }
+        if !self.groups.selected.is_empty() {
+            let group = self.groups.take_selected(self.request.ahead_bytes);
+            return self.fetch_buffers(group);
+        }
+        if let Some(planned) = self.groups.held.take() {
+            return self.place(planned);
+        }
+        let Some(batch) = self.batches.front() else {
+            if self.groups.planned.is_empty() {
+                self.state = State::Done;
+                return Ok(Step::Done);
+            }
+            return self.fetch_group();
+        };
+        // Those that come with another are shown when they have come.
+        match self.known_of(*batch).filter(|_| self.groups.planned.is_empty()) {
+            Some(zones) => self.prune_again(zones),
+            None => self.plan_next(),
+        }
+    }
+
+    /// What is known of a batch, if that is to be shown before it is read.
+    fn known_of(&self, batch: usize) -> Option<Zones> {
+        let (zones, places) = self.known.as_ref()?;
+        Some(zones.slice(Level::Page, *places.get(&batch)?, 1))
+    }
+
+    fn prune_again(&mut self, zones: Zones) -> Result<Step> {
+        self.state = State::PruneAgain;
+        Ok(Step::Prune(zones))
     }
 
     fn keep_next(&mut self, keep: &BooleanArray) -> Result<Step> {
         if keep.len() != 1 {
             return Err(Error::invalid_argument(format!("{} answers to one zone", keep.len())));
         }
-        if keep.is_null(0) || keep.value(0) {
-            return self.read_next();
+        let is_wanted = keep.is_null(0) || keep.value(0);
+        match self.groups.loaded.pop_front() {
+            Some(planned) if is_wanted => self.decode(planned),
+            // Those behind it count on its dictionaries.
+            Some(planned) => self.load_dictionaries(&planned.plan, &planned.fetched).and_then(|()| self.next_batch()),
+            None if is_wanted => self.plan_next(),
+            None => {
+                self.batches.pop_front();
+                self.next_batch()
+            }
         }
-        self.batches.pop_front();
-        // What is planned ahead has all dictionaries in its plan that had not been loaded then.
-        if self.ahead.pop_front().is_some() && self.ahead.is_empty() {
-            self.fetched_ahead = Fetched::default();
-        }
-        self.next_batch()
     }
 
-    fn read_next(&mut self) -> Result<Step> {
-        if let Some(plan) = self.ahead.pop_front() {
-            // Its dictionaries have been planned with, so none of them may be forgotten before.
-            self.batches.pop_front();
-            let fetched = std::mem::take(&mut self.fetched_ahead);
-            return self.decode_fetched(&plan, [0..plan.rows].into(), fetched);
-        }
-        let Some(batch) = self.batches.pop_front() else {
-            self.state = State::Done;
-            return Ok(Step::Done);
-        };
+    /// Plans the next batch.
+    fn plan_next(&mut self) -> Result<Step> {
+        let Some(batch) = self.batches.pop_front() else { return self.next_batch() };
         if self.request.columns.is_empty() {
             let rows = self.meta.spans().get(batch).map_or(0, |span| span.rows);
             let rows = usize::try_from(rows).map_err(|_| Error::unsupported("a batch has too many rows"))?;
@@ -188,17 +209,13 @@ impl AlkaidScan {
             return Ok(Step::Decode(Box::new(self.morsel(Vec::new(), Rest::new([0..rows], false)))));
         }
         let plan = self.plan(batch, |_| true)?;
-        self.forget_dictionaries(&plan);
-        if !self.is_selective(&plan) || !self.patience.asks() {
-            return self.fetch_ahead(plan);
-        }
-        let plan = self.plan(batch, |position| self.request.selects_by(position))?;
-        let fetches = plan.fetches();
-        if fetches.is_empty() {
-            return self.select(plan, Vec::new());
-        }
-        self.state = State::FetchSelecting(Box::new(plan));
-        Ok(Step::Fetch(fetches))
+        let selecting = if self.is_selective(&plan) && self.patience.asks() {
+            Some(self.plan(batch, |position| self.request.selects_by(position))?)
+        } else {
+            None
+        };
+        let ranges = vec![0..plan.rows];
+        self.place(Planned { plan, selecting, stripe: batch, ranges, backwards: false, fetched: Fetched::default(), deferred: false })
     }
 
     /// Whether it is worth to select rows of a batch before its other columns are fetched.
@@ -207,91 +224,117 @@ impl AlkaidScan {
         self.request.is_selective(plan.columns.iter().filter(is_later).map(ColumnPlan::bytes).sum())
     }
 
-    /// Fetches a batch, and with it those behind it, where they are small: what a request costs is then not paid for each.
-    fn fetch_ahead(&mut self, mut plan: BatchPlan) -> Result<Step> {
-        let mut bytes = plan.bytes();
-        for batch in self.batches.iter().take(AHEAD_BATCHES) {
-            if bytes >= AHEAD_BYTES {
-                break;
-            }
-            let next = self.plan(*batch, |_| true)?;
-            if self.is_selective(&next) {
-                break;
-            }
-            bytes += next.bytes();
-            plan.and(&next);
-            self.ahead.push_back(next);
-        }
-        let ranges = [0..plan.rows].into();
-        self.fetch(plan, ranges, Fetched::default())
-    }
-
     /// Plans to read the columns at some positions.
     fn plan(&self, batch: usize, is_wanted: impl Fn(usize) -> bool) -> Result<BatchPlan> {
         let columns: Vec<_> = self.wanted.iter().filter(|wanted| is_wanted(wanted.position)).collect();
-        BatchPlan::new(&self.meta, &columns, batch, |key| self.dictionaries.contains_key(key))
+        BatchPlan::new(&self.meta, &columns, batch, |key| self.dictionaries.contains_key(key) || self.promised.contains(key))
     }
 
-    fn select(&mut self, mut plan: BatchPlan, bytes: Vec<Bytes>) -> Result<Step> {
-        let fetched = Fetched::new(std::mem::take(&mut plan.requests), bytes)?;
-        self.load_dictionaries(&plan, &fetched)?;
-        let columns = self.columns(&plan, &fetched)?;
-        let morsel = self.morsel(columns, Rest::new([0..plan.rows], false));
-        self.state = State::SelectRows { batch: plan.batch, rows: plan.rows, fetched };
-        Ok(Step::Select(Box::new(morsel)))
-    }
-
-    fn fetch_selected(&mut self, batch: usize, rows: usize, fetched: Fetched, selected: Option<Rows>) -> Result<Step> {
-        self.patience.learn_wanted(selected.as_ref().map(Rows::len), rows);
-        let all: Vec<Range<usize>> = std::iter::once(0..rows).collect();
-        let selected = match selected {
-            None => all,
-            Some(selected) => selected.within(&all).ok_or_else(|| Error::invalid_argument("rows were selected that are not there"))?,
-        };
-        if selected.is_empty() {
-            return self.next_batch();
+    /// Adds a batch to those that are fetched together, if there is room, and goes on.
+    fn place(&mut self, planned: Planned<BatchPlan>) -> Result<Step> {
+        if self.groups.planned.is_empty() {
+            self.forget_dictionaries(&planned);
         }
-        let plan = self.plan(batch, |_| true)?.after(&fetched);
-        self.fetch(plan, selected, fetched)
+        // What a request costs is not to be paid for each of many small batches. Where a call costs little, they are asked one by one.
+        let ahead = if planned.is_selecting() { self.request.ahead_bytes } else { self.request.ahead_bytes.max(AHEAD_BYTES) };
+        let loads: Vec<Key> = planned.next().loads().cloned().collect();
+        let placed = self.groups.place(planned, ahead);
+        if self.groups.held.is_none() {
+            self.promised.extend(loads);
+        }
+        match placed {
+            Placed::More => self.next_batch(),
+            Placed::Full => self.fetch_group(),
+        }
     }
 
-    fn fetch(&mut self, plan: BatchPlan, ranges: Vec<Range<usize>>, before: Fetched) -> Result<Step> {
-        let fetches = plan.fetches();
+    /// Fetches the batches that have been planned, or their columns to select by.
+    fn fetch_group(&mut self) -> Result<Step> {
+        let group = std::mem::take(&mut self.groups.planned);
+        if !group.iter().any(Planned::is_selecting) {
+            return self.fetch_buffers(group);
+        }
+        let fetches = fetches(&group);
         if fetches.is_empty() {
-            return self.decode(plan, ranges, before, Vec::new());
+            return self.select(group, Vec::new());
         }
-        self.state = State::FetchBuffers { plan: Box::new(plan), ranges, before };
+        self.state = State::FetchSelecting(group);
         Ok(Step::Fetch(fetches))
     }
 
-    fn decode(&mut self, mut plan: BatchPlan, ranges: Vec<Range<usize>>, before: Fetched, bytes: Vec<Bytes>) -> Result<Step> {
-        let fetched = Fetched::new(std::mem::take(&mut plan.requests), bytes)?.after(before);
-        self.decode_fetched(&plan, ranges, fetched)
+    fn select(&mut self, group: Vec<Planned<BatchPlan>>, bytes: Vec<Bytes>) -> Result<Step> {
+        self.groups.asked = fetched(group, bytes)?;
+        self.ask_rows()
     }
 
-    fn decode_fetched(&mut self, plan: &BatchPlan, ranges: Vec<Range<usize>>, fetched: Fetched) -> Result<Step> {
-        self.load_dictionaries(plan, &fetched)?;
-        let columns = self.columns(plan, &fetched)?;
-        if !self.ahead.is_empty() {
-            self.fetched_ahead = fetched;
+    /// Asks which rows are wanted of the next batch of a group; after the last, goes on with what is left of them.
+    fn ask_rows(&mut self) -> Result<Step> {
+        let Some(mut planned) = self.groups.asked.pop_front() else {
+            let Answers { wanted, asked } = std::mem::take(&mut self.groups.answers);
+            self.patience.learn_wanted(Some(wanted), asked);
+            return self.next_batch();
+        };
+        let Some(selecting) = planned.selecting.take() else { return Err(Error::invalid_argument("there is nothing to select by")) };
+        self.load_dictionaries(&selecting, &planned.fetched)?;
+        let columns = self.columns(&selecting, &planned.fetched)?;
+        let morsel = self.morsel(columns, Rest::new(planned.ranges.clone(), false));
+        self.state = State::SelectRows(Box::new(planned));
+        Ok(Step::Select(Box::new(morsel)))
+    }
+
+    fn selected(&mut self, mut planned: Planned<BatchPlan>, rows: Option<Rows>) -> Result<Step> {
+        let asked = planned.plan.rows;
+        self.groups.answers.add(rows.as_ref().map_or(asked, Rows::len), asked);
+        if let Some(rows) = rows {
+            planned.ranges = rows.within(&planned.ranges).ok_or_else(|| Error::invalid_argument("rows were selected that are not there"))?;
         }
+        if !planned.ranges.is_empty() {
+            planned.plan = self.plan(planned.stripe, |_| true)?.after(&planned.fetched);
+            self.promised.extend(planned.plan.loads().cloned());
+            self.groups.selected.push_back(planned);
+        }
+        self.ask_rows()
+    }
+
+    fn fetch_buffers(&mut self, group: Vec<Planned<BatchPlan>>) -> Result<Step> {
+        let fetches = fetches(&group);
+        if fetches.is_empty() {
+            return self.load_group(group, Vec::new());
+        }
+        self.state = State::FetchBuffers(group);
+        Ok(Step::Fetch(fetches))
+    }
+
+    fn load_group(&mut self, group: Vec<Planned<BatchPlan>>, bytes: Vec<Bytes>) -> Result<Step> {
+        self.groups.loaded = fetched(group, bytes)?;
+        self.decode_next()
+    }
+
+    fn decode_next(&mut self) -> Result<Step> {
+        match self.groups.loaded.pop_front() {
+            Some(planned) => self.decode(planned),
+            None => self.next_batch(),
+        }
+    }
+
+    fn decode(&mut self, planned: Planned<BatchPlan>) -> Result<Step> {
+        let Planned { plan, ranges, fetched, .. } = planned;
+        self.load_dictionaries(&plan, &fetched)?;
+        let columns = self.columns(&plan, &fetched)?;
         self.state = State::NextBatch;
         let backwards = self.request.first.as_ref().is_some_and(|first| first.are_last(None));
         Ok(Step::Decode(Box::new(self.morsel(columns, Rest::new(ranges, backwards)))))
     }
 
-    /// Keeps those that a batch uses.
-    fn forget_dictionaries(&mut self, plan: &BatchPlan) {
-        let used: HashSet<&Key> = plan.columns.iter().flat_map(|column| &column.dictionaries).map(|(_, key)| key).collect();
+    /// Keeps those that a new group begins with; what it plans besides is loaded with it.
+    fn forget_dictionaries(&mut self, first: &Planned<BatchPlan>) {
+        let used: HashSet<&Key> = first.plan.uses().collect();
         self.dictionaries.retain(|key, _| used.contains(key));
+        self.promised.clear();
     }
 
     fn load_dictionaries(&mut self, plan: &BatchPlan, fetched: &Fetched) -> Result<()> {
         for dictionary in &plan.dictionaries {
-            // Of a batch that was planned ahead, it may have come with one before.
-            if self.dictionaries.contains_key(&dictionary.wanted.key) {
-                continue;
-            }
             let loaded = dictionary.load(&self.meta, fetched, |key| self.dictionaries.get(key).cloned())?;
             self.dictionaries.insert(dictionary.wanted.key.clone(), Arc::new(loaded));
         }
@@ -351,6 +394,6 @@ impl Scan for AlkaidScan {
     }
 
     fn is_over(&self) -> bool {
-        matches!(self.state, State::NextBatch | State::Done) && self.batches.is_empty() && self.ahead.is_empty()
+        matches!(self.state, State::NextBatch | State::Done) && self.batches.is_empty() && self.groups.is_empty()
     }
 }

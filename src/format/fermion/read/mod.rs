@@ -5,7 +5,6 @@ mod column;
 mod columns;
 mod dictionary;
 mod file;
-mod groups;
 mod lookup;
 mod meta;
 mod morsel;

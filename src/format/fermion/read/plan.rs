@@ -11,8 +11,9 @@ use crate::format::error::{Error, Result};
 use crate::format::fermion::batches::BatchColumn;
 use crate::format::fermion::cmb::{Chunk, Cmb, Pages};
 use crate::format::fermion::stats::ZoneStats;
+use crate::format::groups::Plan;
 use crate::format::requests::{Fetched, requests};
-use crate::format::scan::{Fetch, ScanRequest, Section};
+use crate::format::scan::{ScanRequest, Section};
 
 /// What to load of each column of a stripe.
 #[derive(Debug)]
@@ -145,14 +146,15 @@ impl StripePlan {
     pub(super) fn is_deferrable(&self) -> bool {
         !self.columns.iter().any(|column| matches!(column, ColumnPlan::Batches(_)))
     }
+}
 
-    /// Bytes to read.
-    pub(super) fn bytes(&self) -> u64 {
-        self.requests.iter().map(|range| range.end - range.start).sum()
+impl Plan for StripePlan {
+    fn requests(&self) -> &[Range<u64>] {
+        &self.requests
     }
 
-    pub(super) fn fetches(&self) -> Vec<Fetch> {
-        self.requests.iter().map(|range| Fetch { range: range.clone(), section: Section::Data }).collect()
+    fn take_requests(&mut self) -> Vec<Range<u64>> {
+        std::mem::take(&mut self.requests)
     }
 }
 

@@ -10,7 +10,6 @@ use bytes::Bytes;
 
 use super::column;
 use super::columns::LoadColumns;
-use super::groups::{Answers, Groups, Placed, Planned, fetched, fetches};
 use super::lookup::Lookup;
 use super::meta::FileMeta;
 use super::morsel::{Loaded, StripeMorsel};
@@ -18,6 +17,7 @@ use super::parts::Part;
 use super::plan::{StripePlan, WantedColumn};
 use super::zones::{page_zones, stripe_zones};
 use crate::format::error::{Error, Result};
+use crate::format::groups::{Answers, Groups, Placed, Plan, Planned, fetched, fetches};
 use crate::format::patience::Patience;
 use crate::format::requests::Fetched;
 use crate::format::rows::{Rest, Rows};
@@ -38,7 +38,7 @@ pub struct FermionScan {
     lookups: Lookups,
     /// Of the stripe that is planned whether its last rows come first.
     backwards: bool,
-    groups: Groups,
+    groups: Groups<StripePlan>,
     state: State,
 }
 
@@ -54,9 +54,9 @@ enum State {
     AskValues { lookup: Lookup, stripe: usize, ranges: Vec<Range<usize>> },
     FetchFilters { lookup: Lookup, stripe: usize, ranges: Vec<Range<usize>> },
     PrunePages { stripe: usize, ranges: Vec<Range<usize>> },
-    FetchSelecting(Vec<Planned>),
-    SelectRows(Planned),
-    FetchPages(Vec<Planned>),
+    FetchSelecting(Vec<Planned<StripePlan>>),
+    SelectRows(Planned<StripePlan>),
+    FetchPages(Vec<Planned<StripePlan>>),
     Done,
 }
 
@@ -243,7 +243,7 @@ impl FermionScan {
     }
 
     /// Adds a stripe to those that are fetched together, if there is room, and goes on.
-    fn place(&mut self, planned: Planned) -> Result<Step> {
+    fn place(&mut self, planned: Planned<StripePlan>) -> Result<Step> {
         match self.groups.place(planned, self.request.ahead_bytes) {
             Placed::More => self.next_stripe(),
             Placed::Full => self.fetch_group(),
@@ -264,7 +264,7 @@ impl FermionScan {
         Ok(Step::Fetch(fetches))
     }
 
-    fn select(&mut self, group: Vec<Planned>, bytes: Vec<Bytes>) -> Result<Step> {
+    fn select(&mut self, group: Vec<Planned<StripePlan>>, bytes: Vec<Bytes>) -> Result<Step> {
         self.groups.asked = fetched(group, bytes)?;
         self.ask_rows()
     }
@@ -283,7 +283,7 @@ impl FermionScan {
         Ok(Step::Select(Box::new(morsel)))
     }
 
-    fn selected(&mut self, mut planned: Planned, rows: Option<Rows>) -> Result<Step> {
+    fn selected(&mut self, mut planned: Planned<StripePlan>, rows: Option<Rows>) -> Result<Step> {
         let asked = planned.ranges.iter().map(ExactSizeIterator::len).sum();
         self.groups.answers.add(rows.as_ref().map_or(asked, Rows::len), asked);
         if let Some(rows) = rows {
@@ -297,7 +297,7 @@ impl FermionScan {
         self.ask_rows()
     }
 
-    fn fetch_pages(&mut self, group: Vec<Planned>) -> Result<Step> {
+    fn fetch_pages(&mut self, group: Vec<Planned<StripePlan>>) -> Result<Step> {
         let fetches = fetches(&group);
         if fetches.is_empty() {
             return self.load(group, Vec::new());
@@ -306,12 +306,12 @@ impl FermionScan {
         Ok(Step::Fetch(fetches))
     }
 
-    fn load(&mut self, group: Vec<Planned>, bytes: Vec<Bytes>) -> Result<Step> {
+    fn load(&mut self, group: Vec<Planned<StripePlan>>, bytes: Vec<Bytes>) -> Result<Step> {
         self.groups.loaded = fetched(group, bytes)?;
         self.next_stripe()
     }
 
-    fn decode(&mut self, planned: Planned) -> Result<Step> {
+    fn decode(&mut self, planned: Planned<StripePlan>) -> Result<Step> {
         let Planned { plan, ranges, backwards, fetched, deferred, .. } = planned;
         let morsel = self.morsel(plan, Rest::new(ranges, backwards), &fetched, deferred)?;
         self.state = State::NextStripe;

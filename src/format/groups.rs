@@ -1,6 +1,6 @@
-//! Stripes that are fetched together, in one round to a store or in two.
+//! Stripes, or record batches, that are fetched together, in one round to a store or in two.
 //!
-//! A stripe of which rows are selected first is fetched in two parts: the columns to select by, and of the others what is left. Groups are either of such stripes or of others,
+//! One of which rows are selected first is fetched in two parts: the columns to select by, and of the others what is left. Groups are either of such or of others,
 //! and of the first kind the rest may again be more than is fetched at once.
 
 use std::collections::VecDeque;
@@ -8,76 +8,87 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::plan::StripePlan;
-use crate::format::error::{Error, Result};
-use crate::format::requests::Fetched;
-use crate::format::scan::Fetch;
+use super::error::{Error, Result};
+use super::requests::Fetched;
+use super::scan::{Fetch, Section};
 
 /// Stripes that are fetched together, at most, however small: they are planned one within the other.
 const STRIPES_MAX: usize = 64;
 
-/// A stripe, and what to fetch of it for these rows.
-#[derive(Debug)]
-pub(super) struct Planned {
-    pub(super) plan: StripePlan,
-    /// The columns to select by, if rows are to be selected before the others are fetched.
-    pub(super) selecting: Option<StripePlan>,
-    pub(super) stripe: usize,
-    pub(super) ranges: Vec<Range<usize>>,
-    /// Whether the last of these rows come first.
-    pub(super) backwards: bool,
-    /// What is there.
-    pub(super) fetched: Fetched,
-    /// Whether the rest is fetched when rows are read.
-    pub(super) deferred: bool,
+/// What to fetch of a stripe.
+pub(crate) trait Plan {
+    /// In the order of the file.
+    fn requests(&self) -> &[Range<u64>];
+
+    fn take_requests(&mut self) -> Vec<Range<u64>>;
+
+    fn bytes(&self) -> u64 {
+        self.requests().iter().map(|range| range.end - range.start).sum()
+    }
 }
 
-impl Planned {
-    pub(super) fn is_selecting(&self) -> bool {
+/// A stripe, and what to fetch of it for these rows.
+#[derive(Debug)]
+pub(crate) struct Planned<P> {
+    pub(crate) plan: P,
+    /// The columns to select by, if rows are to be selected before the others are fetched.
+    pub(crate) selecting: Option<P>,
+    pub(crate) stripe: usize,
+    pub(crate) ranges: Vec<Range<usize>>,
+    /// Whether the last of these rows come first.
+    pub(crate) backwards: bool,
+    /// What is there.
+    pub(crate) fetched: Fetched,
+    /// Whether the rest is fetched when rows are read.
+    pub(crate) deferred: bool,
+}
+
+impl<P: Plan> Planned<P> {
+    pub(crate) fn is_selecting(&self) -> bool {
         self.selecting.is_some()
     }
 
     /// The same, of which what has not been fetched is when rows are read.
-    pub(super) fn deferred(self) -> Self {
+    pub(crate) fn deferred(self) -> Self {
         Self { selecting: None, deferred: true, ..self }
     }
 
     /// What is fetched next.
-    fn next(&self) -> &StripePlan {
+    pub(crate) fn next(&self) -> &P {
         self.selecting.as_ref().unwrap_or(&self.plan)
     }
 
-    fn next_mut(&mut self) -> &mut StripePlan {
+    fn next_mut(&mut self) -> &mut P {
         self.selecting.as_mut().unwrap_or(&mut self.plan)
     }
 }
 
 /// How far stripes are that are not decoded yet.
-#[derive(Debug, Default)]
-pub(super) struct Groups {
+#[derive(Debug)]
+pub(crate) struct Groups<P> {
     /// To be fetched together.
-    pub(super) planned: Vec<Planned>,
+    pub(crate) planned: Vec<Planned<P>>,
     /// Comes behind them, and is none of them.
-    pub(super) held: Option<Planned>,
+    pub(crate) held: Option<Planned<P>>,
     /// The columns to select by are there.
-    pub(super) asked: VecDeque<Planned>,
+    pub(crate) asked: VecDeque<Planned<P>>,
     /// What was answered of stripes of this group.
-    pub(super) answers: Answers,
+    pub(crate) answers: Answers,
     /// Rows have been selected, and the rest has to be fetched.
-    pub(super) selected: VecDeque<Planned>,
+    pub(crate) selected: VecDeque<Planned<P>>,
     /// All is there, to be decoded one after the other.
-    pub(super) loaded: VecDeque<Planned>,
+    pub(crate) loaded: VecDeque<Planned<P>>,
 }
 
 /// How many rows were asked about and are wanted. A group is one occasion to learn from, for all of it was planned before the first answer.
 #[derive(Debug, Default)]
-pub(super) struct Answers {
-    pub(super) wanted: usize,
-    pub(super) asked: usize,
+pub(crate) struct Answers {
+    pub(crate) wanted: usize,
+    pub(crate) asked: usize,
 }
 
 impl Answers {
-    pub(super) fn add(&mut self, wanted: usize, asked: usize) {
+    pub(crate) fn add(&mut self, wanted: usize, asked: usize) {
         self.wanted += wanted;
         self.asked += asked;
     }
@@ -85,19 +96,32 @@ impl Answers {
 
 /// Whether there is room for another stripe.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Placed {
+pub(crate) enum Placed {
     More,
     Full,
 }
 
-impl Groups {
-    pub(super) fn is_empty(&self) -> bool {
+impl<P> Default for Groups<P> {
+    fn default() -> Self {
+        Self {
+            planned: Vec::new(),
+            held: None,
+            asked: VecDeque::new(),
+            answers: Answers::default(),
+            selected: VecDeque::new(),
+            loaded: VecDeque::new(),
+        }
+    }
+}
+
+impl<P: Plan> Groups<P> {
+    pub(crate) fn is_empty(&self) -> bool {
         let Self { planned, held, asked, answers: _, selected, loaded } = self;
         planned.is_empty() && held.is_none() && [asked, selected, loaded].iter().all(|stripes| stripes.is_empty())
     }
 
     /// Adds a stripe to those that are planned, if it is of their kind and all of them take no more than `ahead` bytes; else holds it back.
-    pub(super) fn place(&mut self, planned: Planned, ahead: u64) -> Placed {
+    pub(crate) fn place(&mut self, planned: Planned<P>, ahead: u64) -> Placed {
         let bytes: u64 = self.planned.iter().map(|planned| planned.next().bytes()).sum();
         let is_too_much = ahead == 0 || bytes.saturating_add(planned.next().bytes()) > ahead;
         let is_another = self.planned.first().is_some_and(|first| first.is_selecting() != planned.is_selecting());
@@ -111,9 +135,9 @@ impl Groups {
     }
 
     /// The first of those of which rows have been selected: one, and as many more as take no more than `ahead` bytes.
-    pub(super) fn take_selected(&mut self, ahead: u64) -> Vec<Planned> {
+    pub(crate) fn take_selected(&mut self, ahead: u64) -> Vec<Planned<P>> {
         let mut bytes = 0_u64;
-        let fits = |planned: &&Planned| {
+        let fits = |planned: &&Planned<P>| {
             bytes = bytes.saturating_add(planned.plan.bytes());
             bytes <= ahead
         };
@@ -123,19 +147,20 @@ impl Groups {
 }
 
 /// What to fetch of a group.
-pub(super) fn fetches(group: &[Planned]) -> Vec<Fetch> {
-    group.iter().flat_map(|planned| planned.next().fetches()).collect()
+pub(crate) fn fetches<P: Plan>(group: &[Planned<P>]) -> Vec<Fetch> {
+    let ranges = group.iter().flat_map(|planned| planned.next().requests());
+    ranges.map(|range| Fetch { range: range.clone(), section: Section::Data }).collect()
 }
 
 /// A group with the bytes that it was fetched for.
-pub(super) fn fetched(group: Vec<Planned>, bytes: Vec<Bytes>) -> Result<VecDeque<Planned>> {
-    let wanted: usize = group.iter().map(|planned| planned.next().requests.len()).sum();
+pub(crate) fn fetched<P: Plan>(group: Vec<Planned<P>>, bytes: Vec<Bytes>) -> Result<VecDeque<Planned<P>>> {
+    let wanted: usize = group.iter().map(|planned| planned.next().requests().len()).sum();
     if bytes.len() != wanted {
         return Err(Error::invalid_argument(format!("{wanted} pieces were asked for, not {}", bytes.len())));
     }
     let mut bytes = bytes.into_iter();
-    let of_stripe = |mut planned: Planned| {
-        let requests = std::mem::take(&mut planned.next_mut().requests);
+    let of_stripe = |mut planned: Planned<P>| {
+        let requests = planned.next_mut().take_requests();
         let of_stripe = bytes.by_ref().take(requests.len()).collect();
         let before = std::mem::take(&mut planned.fetched);
         planned.fetched = Fetched::new(requests, of_stripe)?.after(before);
