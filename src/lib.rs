@@ -8,7 +8,7 @@ pub mod provider;
 #[cfg(feature = "datafusion")]
 pub use provider::{
     AlkaidOptions, AlkaidReadOptions, AlkaidTable, AlkaidWriteOptions, FermionDataFrameExt, FermionOptions, FermionReadOptions, FermionSessionExt,
-    FermionTable, FermionWriteOptions, register,
+    FermionTable, FermionWriteOptions, register, with_rules,
 };
 
 #[cfg(test)]

@@ -109,9 +109,8 @@ impl Options {
 
 fn session(partitions: usize) -> Result<SessionContext> {
     let config = SessionConfig::new().with_target_partitions(partitions);
-    let rule = Arc::new(datafusion_fermion::provider::OffsetsAlone);
-    let state = SessionStateBuilder::new().with_config(config).with_default_features().with_physical_optimizer_rule(rule).build();
-    let context = SessionContext::new_with_state(state);
+    let builder = SessionStateBuilder::new().with_config(config).with_default_features();
+    let context = SessionContext::new_with_state(datafusion_fermion::with_rules(builder).build());
     datafusion_fermion::register(&context)?;
     Ok(context)
 }

@@ -96,7 +96,7 @@ pub use inspect::register_inspection;
 pub use kind::TableFormat;
 pub use offsets_alone::OffsetsAlone;
 pub use options::OptionsOf;
-pub use register::{FermionDataFrameExt, FermionSessionExt, register};
+pub use register::{FermionDataFrameExt, FermionSessionExt, register, with_rules};
 pub use sink::SinkOf;
 pub use source::FormatSource;
 pub use table::TableOf;

@@ -9,16 +9,18 @@ use datafusion::common::TableReference;
 use datafusion::dataframe::DataFrame;
 use datafusion::datasource::file_format::format_as_file_type;
 use datafusion::error::Result;
-use datafusion::execution::SessionState;
+use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlanBuilder;
 use datafusion::prelude::SessionContext;
 
 use super::alkaid::{Alkaid, AlkaidReadOptions, AlkaidWriteOptions};
+use super::coded_groups::GroupsByCodes;
 use super::create::TablesOf;
 use super::fermion::{Fermion, FermionReadOptions, FermionWriteOptions};
 use super::format::FactoryOf;
 use super::kind::TableFormat;
 use super::lengths;
+use super::offsets_alone::OffsetsAlone;
 use super::options::OptionsOf;
 use super::table::TableOf;
 
@@ -32,6 +34,21 @@ pub fn register(context: &SessionContext) -> Result<()> {
     register_format::<Fermion>(&mut state)?;
     register_format::<Alkaid>(&mut state)?;
     lengths::register(&mut state)
+}
+
+/// Adds the rules that plan scans together with what stands above them: [`OffsetsAlone`] and [`GroupsByCodes`], behind the engine's own. A session that exists takes no more rules, so [`register`] cannot do this.
+///
+/// ```
+/// use datafusion::execution::SessionStateBuilder;
+/// use datafusion::prelude::SessionContext;
+///
+/// let state = datafusion_fermion::with_rules(SessionStateBuilder::new().with_default_features()).build();
+/// let context = SessionContext::new_with_state(state);
+/// datafusion_fermion::register(&context)?;
+/// # Ok::<(), datafusion::error::DataFusionError>(())
+/// ```
+pub fn with_rules(builder: SessionStateBuilder) -> SessionStateBuilder {
+    builder.with_physical_optimizer_rule(Arc::new(OffsetsAlone)).with_physical_optimizer_rule(Arc::new(GroupsByCodes))
 }
 
 fn register_format<F: TableFormat>(state: &mut SessionState) -> Result<()> {

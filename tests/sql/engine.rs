@@ -8,7 +8,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_plan::collect;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_fermion::provider::{GroupsByCodes, OffsetsAlone};
+use datafusion_fermion::with_rules;
 use sqllogictest::{AsyncDB, DBOutput};
 
 use crate::commands::Command;
@@ -67,13 +67,8 @@ impl Engine {
     /// A session whose `${DIR}` is `directory`. Four partitions whatever the machine has, so that plans are the same everywhere.
     pub(crate) async fn new(format: Format, directory: &Path) -> Result<Self> {
         let config = SessionConfig::new().with_information_schema(true).with_target_partitions(4);
-        let state = SessionStateBuilder::new()
-            .with_config(config)
-            .with_default_features()
-            .with_physical_optimizer_rule(Arc::new(OffsetsAlone))
-            .with_physical_optimizer_rule(Arc::new(GroupsByCodes))
-            .build();
-        let context = SessionContext::new_with_state(state);
+        let builder = SessionStateBuilder::new().with_config(config).with_default_features();
+        let context = SessionContext::new_with_state(with_rules(builder).build());
         datafusion_fermion::register(&context)?;
         datafusion_fermion::provider::register_inspection(&context);
         let directory = directory.to_string_lossy().into_owned();

@@ -82,7 +82,8 @@ pub(crate) fn traffic(sides: &[Side], part: &Part) -> String {
 
 /// How far each side's process grew.
 pub(crate) fn peaks(sides: &[Side], parts: &[Part]) -> String {
-    let mut text = table_head("peak memory beyond that of open tables; what is kept in the end", sides.iter().map(|side| format!("{}, MB", side.name)));
+    let mut text =
+        table_head("peak memory beyond that of open tables; what is kept in the end", sides.iter().map(|side| format!("{}, MB", side.name)));
     for part in parts {
         let cell = |memory: &Option<Memory>| match memory {
             Some(Memory { peak, retained }) => format!("{:.0}; {:.0}", megabytes(*peak), megabytes(*retained)),

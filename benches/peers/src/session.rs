@@ -8,11 +8,11 @@ use datafusion::datasource::MemTable;
 use datafusion::datasource::file_format::FileFormatFactory;
 use datafusion::datasource::provider::DefaultTableFactory;
 use datafusion::error::Result;
+use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_plan::collect;
-use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_fermion::provider::{GroupsByCodes, OffsetsAlone};
+use datafusion_fermion::with_rules;
 use futures::TryStreamExt;
 use vortex_datafusion::VortexFormatFactory;
 
@@ -140,13 +140,8 @@ impl Session {
 
 /// A session with every format registered.
 pub(crate) fn context(config: SessionConfig) -> Result<SessionContext> {
-    let state = SessionStateBuilder::new()
-        .with_config(config)
-        .with_default_features()
-        .with_physical_optimizer_rule(Arc::new(OffsetsAlone))
-        .with_physical_optimizer_rule(Arc::new(GroupsByCodes))
-        .build();
-    let context = SessionContext::new_with_state(state);
+    let builder = SessionStateBuilder::new().with_config(config).with_default_features();
+    let context = SessionContext::new_with_state(with_rules(builder).build());
     datafusion_fermion::register(&context)?;
     register_vortex(&context)?;
     Ok(context)
