@@ -1,11 +1,13 @@
-//! A table in a store far away, as Parquet and as Fermion: requests, bytes and time.
+//! A table in a store far away, as Parquet and as Fermion, or as Arrow: requests, bytes and time.
 //!
 //! ```text
 //! cargo bench --bench remote -- --rows 2000000 --runs 3
+//! cargo bench --bench remote -- --rows 2000000 --runs 3 --arrow
 //! ```
 //!
 //! The store is simulated: each request takes 1, 10 or 50 ms, and all share a line of 200 MB/s. The table is made by SQL, the same for both. The sides take turns within each query, every time is a median,
 //! and the rows must be the same. `register` is a session of its own; other queries find its metadata in the session's cache. Parquet is DataFusion's own with its defaults, and with `pushdown_filters`.
+//! `--arrow` compares DataFusion's own source of Arrow files with this crate's, which read the same file; ZSTD compresses it.
 //! `--gap BYTES` sets Fermion's `coalesce_gap`, from which its default was chosen. Prints Markdown to standard output.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
@@ -56,11 +58,30 @@ const QUERIES: [(&str, &str); 6] = [
     ("all", "SELECT * FROM events"),
 ];
 
-/// A side, its word in `STORED AS`, and whether filters are pushed into the scan.
-const SIDES: [(&str, &str, bool); 3] = [("Parquet", "parquet", false), ("pushdown", "parquet", true), ("Fermion", "fermion", true)];
+struct Side {
+    name: &'static str,
+    /// Its word in `STORED AS`, and what its files end with.
+    word: &'static str,
+    /// Whether filters are pushed into the scan of Parquet.
+    pushdown: bool,
+    /// Whether this crate reads it.
+    is_ours: bool,
+}
+
+/// The sides; what the last gains is shown.
+const SIDES: [Side; 3] = [
+    Side { name: "Parquet", word: "parquet", pushdown: false, is_ours: false },
+    Side { name: "pushdown", word: "parquet", pushdown: true, is_ours: false },
+    Side { name: "Fermion", word: "fermion", pushdown: false, is_ours: true },
+];
+
+const ARROW_SIDES: [Side; 2] = [
+    Side { name: "DataFusion's source", word: "arrow", pushdown: false, is_ours: false },
+    Side { name: "this crate's", word: "arrow", pushdown: false, is_ours: true },
+];
 
 fn main() -> Result<()> {
-    let (mut bench, mut rows, mut runs, mut gap) = (false, 2_000_000_u64, 3_usize, None);
+    let (mut bench, mut rows, mut runs, mut gap, mut arrow) = (false, 2_000_000_u64, 3_usize, None, "");
     let mut arguments = env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
@@ -69,6 +90,7 @@ fn main() -> Result<()> {
             "--test" => {}
             "--rows" => rows = value()?.parse()?,
             "--runs" => runs = value()?.parse::<usize>()?.max(1),
+            "--arrow" => arrow = " --arrow",
             "--gap" => gap = Some(value()?.parse::<u64>()?),
             other => return Err(format!("unknown option {other}").into()),
         }
@@ -79,31 +101,36 @@ fn main() -> Result<()> {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let store = Arc::new(FarStore::new(BANDWIDTH));
-    write(&runtime, &store, rows)?;
-    println!("{rows} rows of 16 columns; `cargo bench --bench remote -- --rows {rows} --runs {runs}`\n");
-    println!("| | ms of a request | Parquet, ms | pushdown, ms | Fermion, ms | faster by | requests | MB |");
-    println!("|---|--:|--:|--:|--:|--:|--:|--:|");
+    let sides: &[Side] = if arrow.is_empty() { &SIDES } else { &ARROW_SIDES };
+    write(&runtime, &store, sides, rows)?;
+    println!("{rows} rows of 16 columns; `cargo bench --bench remote -- --rows {rows} --runs {runs}{arrow}`\n");
+    let names: Vec<String> = sides.iter().map(|side| format!("{}, ms", side.name)).collect();
+    println!("| | ms of a request | {} | faster by | requests | MB |", names.join(" | "));
+    println!("|---|{}", "--:|".repeat(names.len() + 4));
     for latency in LATENCIES {
-        measure(&runtime, &store, Duration::from_millis(latency), runs, gap)?;
+        measure(&runtime, &store, sides, Duration::from_millis(latency), runs, gap)?;
     }
     Ok(())
 }
 
-fn session(store: &Arc<FarStore>, pushdown: bool) -> Result<SessionContext> {
+fn session(store: &Arc<FarStore>, side: &Side) -> Result<SessionContext> {
     let mut config = SessionConfig::new().with_target_partitions(2);
-    config.options_mut().execution.parquet.pushdown_filters = pushdown;
+    config.options_mut().execution.parquet.pushdown_filters = side.pushdown;
     config.options_mut().execution.parquet.compression = Some("zstd(3)".to_owned());
     let context = SessionContext::new_with_config(config);
-    datafusion_fermion::register(&context)?;
+    if side.is_ours {
+        datafusion_fermion::register(&context)?;
+    }
     let store: Arc<dyn object_store::ObjectStore> = Arc::<FarStore>::clone(store);
     context.register_object_store(ObjectStoreUrl::parse("far://store")?.as_ref(), store);
     Ok(context)
 }
 
-fn write(runtime: &Runtime, store: &Arc<FarStore>, rows: u64) -> Result<()> {
-    for format in ["parquet", "fermion"] {
-        let sql = format!("COPY ({EVENTS}{rows}) ORDER BY id) TO 'far://store/events.{format}' STORED AS {format}");
-        runtime.block_on(async { session(store, false)?.sql(&sql).await?.collect().await.map_err(Box::<dyn Error>::from) })?;
+fn write(runtime: &Runtime, store: &Arc<FarStore>, sides: &[Side], rows: u64) -> Result<()> {
+    for side in sides {
+        let options = if side.word == "arrow" && side.is_ours { " OPTIONS ('alkaid.compression' 'zstd')" } else { "" };
+        let sql = format!("COPY ({EVENTS}{rows}) ORDER BY id) TO 'far://store/events.{0}' STORED AS {0}{options}", side.word);
+        runtime.block_on(async { session(store, side)?.sql(&sql).await?.collect().await.map_err(Box::<dyn Error>::from) })?;
     }
     Ok(())
 }
@@ -115,17 +142,17 @@ struct Found {
     traffic: Traffic,
 }
 
-fn measure(runtime: &Runtime, store: &Arc<FarStore>, latency: Duration, runs: usize, gap: Option<u64>) -> Result<()> {
+fn measure(runtime: &Runtime, store: &Arc<FarStore>, sides: &[Side], latency: Duration, runs: usize, gap: Option<u64>) -> Result<()> {
     store.set_latency(latency);
-    let mut found: Vec<Found> = SIDES.iter().map(|_| Found::default()).collect();
+    let mut found: Vec<Found> = sides.iter().map(|_| Found::default()).collect();
     let mut sessions = Vec::new();
     for run in 0..runs {
-        for ((_, format, pushdown), found) in SIDES.iter().zip(&mut found) {
-            let session = session(store, *pushdown)?;
-            if let Some(gap) = gap {
+        for (side, found) in sides.iter().zip(&mut found) {
+            let session = session(store, side)?;
+            if let Some(gap) = gap.filter(|_| side.is_ours) {
                 read(runtime, &session, &format!("SET fermion.coalesce_gap = {gap}"), |_| Ok(()))?;
             }
-            let sql = format!("CREATE EXTERNAL TABLE events STORED AS {format} LOCATION 'far://store/events.{format}'");
+            let sql = format!("CREATE EXTERNAL TABLE events STORED AS {0} LOCATION 'far://store/events.{0}'", side.word);
             ask(runtime, store, &session, &sql, found)?;
             if run + 1 == runs {
                 sessions.push(session);
@@ -134,7 +161,7 @@ fn measure(runtime: &Runtime, store: &Arc<FarStore>, latency: Duration, runs: us
     }
     report("register", latency, &mut found);
     for (about, sql) in QUERIES {
-        let mut found: Vec<Found> = SIDES.iter().map(|_| Found::default()).collect();
+        let mut found: Vec<Found> = sides.iter().map(|_| Found::default()).collect();
         for _ in 0..runs {
             for (session, found) in sessions.iter().zip(&mut found) {
                 ask(runtime, store, session, sql, found)?;
@@ -186,12 +213,14 @@ fn report(about: &str, latency: Duration, found: &mut [Found]) {
             side.times[side.times.len() / 2].as_secs_f64() * 1e3
         })
         .collect();
-    let [parquet, pushdown, fermion] = medians[..] else { return };
+    let Some((ours, others)) = medians.split_last() else { return };
+    let best = others.iter().copied().fold(f64::INFINITY, f64::min);
     let of = |number: &dyn Fn(&Found) -> String| found.iter().map(number).collect::<Vec<_>>().join(" / ");
     println!(
-        "| {about} | {} | {parquet:.1} | {pushdown:.1} | {fermion:.1} | {:.2} | {} | {} |",
+        "| {about} | {} | {} | {:.2} | {} | {} |",
         latency.as_millis(),
-        parquet.min(pushdown) / fermion,
+        medians.iter().map(|median| format!("{median:.1}")).collect::<Vec<_>>().join(" | "),
+        best / ours,
         of(&|side| side.traffic.requests.to_string()),
         of(&|side| format!("{:.2}", side.traffic.bytes as f64 / 1e6))
     );

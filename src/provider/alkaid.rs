@@ -93,7 +93,7 @@ pub struct AlkaidReadOptions {
     pub request_bytes: u64,
     /// Requests that are under way at once, of each partition of a scan; at least one. Files of this machine are read without.
     pub requests_in_flight: usize,
-    /// Record batches of a file that is not of this machine are fetched together, up to so many bytes for each partition of a scan.
+    /// Record batches of a file that is not of this machine are fetched together, up to so many bytes and 64 of them for each partition of a scan.
     pub ahead_bytes: u64,
     /// Map the data of files of this machine instead of reading it. The files must not change as long as a query runs or batches of its result are held:
     /// what has been cut off ends the process.

@@ -6,7 +6,7 @@ use arrow::array::*;
 use arrow::compute::concat_batches;
 use arrow::datatypes::*;
 use bytes::Bytes;
-use datafusion_fermion::format::alkaid::{Codec, Form, ScanRequest, WriterOptions};
+use datafusion_fermion::format::alkaid::{AlkaidScan, Codec, Form, ScanRequest, WriterOptions};
 use datafusion_fermion::format::scan::{Level, Morsel};
 use proptest::prelude::*;
 use rand::Rng;
@@ -86,6 +86,53 @@ fn batches_of_a_group_are_asked_for_again() {
             assert!(concat_batches(&kept.schema(), &read).unwrap() == kept, "{form:?}, one of {every}");
         }
     }
+}
+
+/// Of batches that do not fit into one group, too, none is fetched that is not wanted when its group's turn comes.
+#[test]
+fn batches_that_are_not_wanted_any_more_are_not_fetched() {
+    let rows = 40 * 50_000;
+    let batch = RecordBatch::try_from_iter([("id", Arc::new(Int64Array::from_iter_values(0..rows)) as ArrayRef)]).unwrap();
+    let file = write(&batch.schema(), std::slice::from_ref(&batch), WriterOptions { batch_rows: 50_000, ..Default::default() }).unwrap();
+    let mut store = Store::new(&file);
+    let meta = store.open(64 << 10).unwrap();
+    store.scan(&meta, request(&meta, &[0], 50_000), |_| unreachable!()).unwrap();
+    for ahead_bytes in [0, 600_000, 2 << 20] {
+        let again = ScanRequest { prune_columns: vec![0.into()], prune_again: true, ahead_bytes, ..request(&meta, &[0], 50_000) };
+        store.bytes = 0;
+        let mut asked = Vec::new();
+        let read = store.scan(&meta, again, |zones| {
+            let first = zones.columns[0].min.as_primitive::<Int64Type>().value(0);
+            if zones.level == Level::Page {
+                asked.push(first / 50_000);
+            }
+            BooleanArray::from(vec![zones.level == Level::Stripe || first < 100_000; zones.row_counts.len()])
+        });
+        assert_eq!(read.unwrap().len(), 2);
+        assert_eq!(asked, (0..40).collect::<Vec<_>>());
+        // A batch has 400 KB.
+        assert!(store.bytes < 3_000_000, "{ahead_bytes}: {} bytes", store.bytes);
+    }
+}
+
+/// Texts that take little in the file and much in memory: no more of them are kept than are used.
+#[test]
+fn dictionaries_of_batches_that_have_been_read_are_given_back() {
+    let column = |row: usize| -> ArrayRef {
+        let text = format!("{row}{}", "x".repeat(1 << 20));
+        Arc::new(DictionaryArray::<Int8Type>::new(Int8Array::from(vec![0; 3]), Arc::new(StringArray::from(vec![text]))))
+    };
+    let batches: Vec<RecordBatch> = (0..60).map(|row| RecordBatch::try_from_iter([("t", column(row))]).unwrap()).collect();
+    let options = WriterOptions { form: Form::Stream, batch_rows: 3, compression: Some(Codec::Zstd), ..Default::default() };
+    let file = write(&batches[0].schema(), &batches, options).unwrap();
+    assert!(file.len() < 100_000);
+    let mut store = Store::new(&file);
+    let meta = store.open(1 << 20).unwrap();
+    let mut scan = AlkaidScan::new(Arc::clone(&meta), ScanRequest { ahead_bytes: 1 << 20, ..request(&meta, &[0], 10) }).unwrap();
+    let mut values = 0;
+    let taken = allocation_counter::measure(|| values = store.drain(&mut scan, |batch| batch.column(0).as_dictionary::<Int8Type>().values().len()));
+    assert_eq!(values, 60);
+    assert!(taken.bytes_max < 8 << 20, "{} bytes", taken.bytes_max);
 }
 
 proptest! {

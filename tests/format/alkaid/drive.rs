@@ -75,6 +75,24 @@ impl Store {
         self.scan_selected(meta, request, keep, |_| unreachable!("nothing to select by"))
     }
 
+    /// Adds up what is seen of each batch of a scan that has nothing to prune and to select by, and keeps none of them.
+    pub(crate) fn drain(&mut self, scan: &mut AlkaidScan, see: impl Fn(&RecordBatch) -> usize) -> usize {
+        let (mut answer, mut sum) = (Answer::Next, 0);
+        loop {
+            answer = match scan.step(answer).unwrap() {
+                Step::Fetch(fetches) => Answer::Fetched(self.fetch(&fetches)),
+                Step::Decode(mut morsel) => {
+                    while let Some(batch) = morsel.next_batch().unwrap() {
+                        sum += see(&batch);
+                    }
+                    Answer::Next
+                }
+                Step::Done => return sum,
+                Step::Prune(_) | Step::Lookup(_) | Step::Select(_) => unreachable!("nothing to ask"),
+            };
+        }
+    }
+
     /// The same; `select` answers the rows.
     pub(crate) fn scan_selected(
         &mut self,

@@ -3,6 +3,7 @@
 mod column;
 mod dictionaries;
 mod file;
+mod kept;
 mod messages;
 mod meta;
 mod morsel;

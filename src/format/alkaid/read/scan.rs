@@ -1,6 +1,6 @@
 //! The scan: prune batches, then of each batch fetch the buffers of the columns, decode.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use arrow::array::{Array, BooleanArray};
@@ -8,7 +8,8 @@ use arrow::datatypes::DataType;
 use bytes::Bytes;
 
 use super::column::{LoadedColumn, is_readable};
-use super::dictionaries::{Dictionary, Key};
+use super::dictionaries::Key;
+use super::kept::Kept;
 use super::messages::LoadMessages;
 use super::meta::FileMeta;
 use super::morsel::BatchMorsel;
@@ -33,10 +34,7 @@ pub struct AlkaidScan {
     /// What is known of the batches, to be shown again before each of them is read; and where each of them is in it.
     known: Option<(Zones, HashMap<usize, usize>)>,
     groups: Groups<BatchPlan>,
-    /// Dictionaries of the last group of batches, which are most likely those of the next.
-    dictionaries: HashMap<Key, Arc<Dictionary>>,
-    /// Those that come with a batch that has been planned, and will be there for those behind it.
-    promised: HashSet<Key>,
+    dictionaries: Kept,
     patience: Patience,
     state: State,
 }
@@ -72,8 +70,7 @@ impl AlkaidScan {
             batches,
             known: None,
             groups: Groups::default(),
-            dictionaries: HashMap::new(),
-            promised: HashSet::new(),
+            dictionaries: Kept::default(),
             patience: Patience::default(),
             state: State::Begin,
         })
@@ -190,7 +187,11 @@ impl AlkaidScan {
         match self.groups.loaded.pop_front() {
             Some(planned) if is_wanted => self.decode(planned),
             // Those behind it count on its dictionaries.
-            Some(planned) => self.load_dictionaries(&planned.plan, &planned.fetched).and_then(|()| self.next_batch()),
+            Some(planned) => {
+                self.load_dictionaries(&planned.plan, &planned.fetched)?;
+                self.dictionaries.end(&planned.plan);
+                self.next_batch()
+            }
             None if is_wanted => self.plan_next(),
             None => {
                 self.batches.pop_front();
@@ -214,6 +215,7 @@ impl AlkaidScan {
         } else {
             None
         };
+        self.dictionaries.begin(&plan);
         let ranges = vec![0..plan.rows];
         self.place(Planned { plan, selecting, stripe: batch, ranges, backwards: false, fetched: Fetched::default(), deferred: false })
     }
@@ -227,20 +229,27 @@ impl AlkaidScan {
     /// Plans to read the columns at some positions.
     fn plan(&self, batch: usize, is_wanted: impl Fn(usize) -> bool) -> Result<BatchPlan> {
         let columns: Vec<_> = self.wanted.iter().filter(|wanted| is_wanted(wanted.position)).collect();
-        BatchPlan::new(&self.meta, &columns, batch, |key| self.dictionaries.contains_key(key) || self.promised.contains(key))
+        BatchPlan::new(&self.meta, &columns, batch, |key| self.dictionaries.has(key))
     }
 
     /// Adds a batch to those that are fetched together, if there is room, and goes on.
     fn place(&mut self, planned: Planned<BatchPlan>) -> Result<Step> {
-        if self.groups.planned.is_empty() {
-            self.forget_dictionaries(&planned);
-        }
         // What a request costs is not to be paid for each of many small batches. Where a call costs little, they are asked one by one.
         let ahead = if planned.is_selecting() { self.request.ahead_bytes } else { self.request.ahead_bytes.max(AHEAD_BYTES) };
-        let loads: Vec<Key> = planned.next().loads().cloned().collect();
         let placed = self.groups.place(planned, ahead);
-        if self.groups.held.is_none() {
-            self.promised.extend(loads);
+        match &self.groups.held {
+            // When its turn comes, it may not be wanted any more.
+            Some(held) if self.known.is_some() => {
+                self.dictionaries.give_up(&held.plan);
+                self.batches.push_front(held.stripe);
+                self.groups.held = None;
+            }
+            Some(_) => {}
+            None => {
+                if let Some(placed) = self.groups.planned.last() {
+                    self.dictionaries.promise(placed.next());
+                }
+            }
         }
         match placed {
             Placed::More => self.next_batch(),
@@ -288,9 +297,11 @@ impl AlkaidScan {
         if let Some(rows) = rows {
             planned.ranges = rows.within(&planned.ranges).ok_or_else(|| Error::invalid_argument("rows were selected that are not there"))?;
         }
-        if !planned.ranges.is_empty() {
+        if planned.ranges.is_empty() {
+            self.dictionaries.end(&planned.plan);
+        } else {
             planned.plan = self.plan(planned.stripe, |_| true)?.after(&planned.fetched);
-            self.promised.extend(planned.plan.loads().cloned());
+            self.dictionaries.promise(&planned.plan);
             self.groups.selected.push_back(planned);
         }
         self.ask_rows()
@@ -321,22 +332,16 @@ impl AlkaidScan {
         let Planned { plan, ranges, fetched, .. } = planned;
         self.load_dictionaries(&plan, &fetched)?;
         let columns = self.columns(&plan, &fetched)?;
+        self.dictionaries.end(&plan);
         self.state = State::NextBatch;
         let backwards = self.request.first.as_ref().is_some_and(|first| first.are_last(None));
         Ok(Step::Decode(Box::new(self.morsel(columns, Rest::new(ranges, backwards)))))
     }
 
-    /// Keeps those that a new group begins with; what it plans besides is loaded with it.
-    fn forget_dictionaries(&mut self, first: &Planned<BatchPlan>) {
-        let used: HashSet<&Key> = first.plan.uses().collect();
-        self.dictionaries.retain(|key, _| used.contains(key));
-        self.promised.clear();
-    }
-
     fn load_dictionaries(&mut self, plan: &BatchPlan, fetched: &Fetched) -> Result<()> {
         for dictionary in &plan.dictionaries {
             let loaded = dictionary.load(&self.meta, fetched, |key| self.dictionaries.get(key).cloned())?;
-            self.dictionaries.insert(dictionary.wanted.key.clone(), Arc::new(loaded));
+            self.dictionaries.insert(&dictionary.wanted.key, loaded);
         }
         Ok(())
     }
