@@ -3,11 +3,13 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::io;
+use std::panic::AssertUnwindSafe;
 use std::path::Path;
 
 use datafusion::arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 use datafusion_fermion::provider::FileError;
+use futures::FutureExt;
 
 /// The outcome of everything here.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
@@ -50,6 +52,14 @@ impl From<ArrowError> for Error {
     fn from(error: ArrowError) -> Self {
         Self::Failed(error.to_string())
     }
+}
+
+/// The outcome of what may panic: that is a fault of some library, and neither ends the prompt nor is told in another way than other errors.
+pub(crate) async fn calmed<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned()).or_else(|| panic.downcast_ref::<String>().cloned());
+        Err(Error::Failed(format!("the engine panicked: {}", text.unwrap_or_default())))
+    })
 }
 
 /// Says what was being done when `self` failed.
@@ -120,6 +130,13 @@ mod tests {
     fn a_chain_of_causes_becomes_one_line() {
         let error = DataFusionError::Execution("no such\n thing".into()).context("reading 'a'");
         assert_eq!(one_line(&error), "reading 'a': Execution error: no such thing");
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_an_error() {
+        let panics = async { if std::hint::black_box(true) { panic!("no {}", "more") } else { Ok(()) } };
+        assert_eq!(calmed(panics).await.unwrap_err().to_string(), "the engine panicked: no more");
+        assert_eq!(calmed(async { Ok(7) }).await.unwrap(), 7);
     }
 
     #[test]

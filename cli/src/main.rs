@@ -65,7 +65,7 @@ enum Action {
 #[tokio::main]
 async fn main() -> ExitCode {
     env_logger::init();
-    match run(Cli::parse()).await {
+    match error::calmed(run(Cli::parse())).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => report(&error),
     }

@@ -11,7 +11,7 @@ use datafusion_cli::command::{Command, OutputFormat};
 use datafusion_cli::exec;
 use datafusion_cli::print_options::PrintOptions;
 
-use crate::error::{Doing, Error, Result, one_line};
+use crate::error::{Doing, Error, Result, calmed, one_line};
 use crate::namespaces::named;
 
 /// Runs the file at `path`.
@@ -55,7 +55,7 @@ pub(crate) async fn run(ctx: &SessionContext, mut input: impl BufRead, name: &st
 /// Runs the statements of `text`.
 pub(crate) async fn run_statements(ctx: &SessionContext, text: &str, print: &PrintOptions) -> Result<()> {
     let text = named(dialect(ctx).as_ref(), text);
-    exec::exec_from_commands(ctx, vec![text], print).await.map_err(explained)
+    calmed(async { exec::exec_from_commands(ctx, vec![text], print).await.map_err(explained) }).await
 }
 
 fn dialect(ctx: &SessionContext) -> Box<dyn Dialect> {

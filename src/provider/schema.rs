@@ -37,7 +37,7 @@ fn view_type(data_type: &DataType) -> Option<DataType> {
 /// The schema of a table of these files: the fields of the first, then those that only later ones have.
 ///
 /// Like Arrow's `Schema::try_merge`, but in time linear in the fields, and in no time for files that agree; a column that a file does not have is nullable, and neither notes about
-/// a column nor how its strings are laid out keep files from being read together (of fields within it, they do).
+/// a column nor how its strings are laid out, or their dictionaries, keep files from being read together (of fields within it, they do).
 pub(super) fn merge(schemas: impl IntoIterator<Item = SchemaRef>) -> Result<SchemaRef> {
     let mut schemas = schemas.into_iter();
     let Some(first) = schemas.next() else {
@@ -95,9 +95,20 @@ fn merge_field(known: &mut Field, field: &FieldRef) -> Result<()> {
 /// Keys of the metadata of fields that say which extension type their values have.
 const EXTENSION: &str = "ARROW:extension:";
 
-/// The type as which both can be read, where they are both strings or both binaries: views, or else the one with the larger offsets.
+/// The type as which both can be read, where they differ in how the same values are laid out. Strings or binaries: views, or else the one with the larger offsets. Dictionaries: the
+/// one whose keys can number more. A dictionary and values: values.
 fn widest(one: &DataType, other: &DataType) -> Option<DataType> {
-    use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
+    use DataType::{Binary, BinaryView, Dictionary, LargeBinary, LargeUtf8, Utf8, Utf8View};
+    let of_values = |one: &DataType, other: &DataType| if one == other { Some(one.clone()) } else { widest(one, other) };
+    match (one, other) {
+        (Dictionary(keys, values), Dictionary(other_keys, other_values)) => {
+            let numbers = |keys: &DataType| (keys.primitive_width(), keys.is_unsigned_integer());
+            let keys = if numbers(keys) >= numbers(other_keys) { keys } else { other_keys };
+            return Some(Dictionary(keys.clone(), Box::new(of_values(values, other_values)?)));
+        }
+        (Dictionary(_, values), plain) | (plain, Dictionary(_, values)) => return of_values(values, plain),
+        _ => {}
+    }
     [[Utf8View, LargeUtf8, Utf8], [BinaryView, LargeBinary, Binary]]
         .into_iter()
         .find(|layouts| layouts.contains(one) && layouts.contains(other))?

@@ -92,6 +92,16 @@ fn commands_of_the_prompt_can_be_piped() {
     );
 }
 
+/// The writer of Parquet panics over unions, and whoever copies a file that has some should be told as of all else.
+#[test]
+fn a_panic_of_the_engine_is_an_error() {
+    let bench = Bench::new();
+    let output = bench.run(&["-q", "-c", "COPY (SELECT arrow_cast('x', 'Dictionary(Int32, Utf8View)') AS d) TO 'd.parquet'"]);
+    let (out, err) = texts(&output);
+    assert_eq!((output.status.code(), out.as_str()), (Some(1), ""), "{err}");
+    assert!(err.lines().last().unwrap().starts_with("fermion: the engine panicked: "), "{err}");
+}
+
 #[test]
 fn what_is_typed_is_run_as_a_script_is() {
     let bench = Bench::new();

@@ -133,8 +133,10 @@ fn every_prefix_of_a_file_is_refused_and_of_a_stream_it_ends_between_messages() 
 /// Files and streams of other writers that are not too large: of all versions, both endiannesses and both compressions.
 fn of_others() -> Vec<(String, Bytes)> {
     const MOST: usize = 4000;
-    let files: Vec<_> = golden::files().into_iter().filter(|(_, file)| file.len() < MOST).collect();
-    for kind in ["0.14.1", "1.0.0-littleendian", "1.0.0-bigendian", "2.0.0-compression"] {
+    // Of what is written today, a layout that the others do not have.
+    let is_known = |name: &str| name.contains("cpp-21.0.0") && !name.contains("run_end_encoded");
+    let files: Vec<_> = golden::files().into_iter().filter(|(name, file)| file.len() < MOST && !is_known(name)).collect();
+    for kind in ["0.14.1", "0.17.1", "1.0.0-littleendian", "1.0.0-bigendian", "2.0.0-compression", "shareddict", "run_end_encoded"] {
         assert!(files.iter().any(|(name, _)| name.contains(kind)), "{kind}");
     }
     files

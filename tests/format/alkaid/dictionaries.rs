@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use arrow::array::*;
+use arrow::buffer::OffsetBuffer;
 use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::*;
 use arrow::util::display::array_value_to_string;
@@ -405,5 +406,41 @@ fn values_that_are_added_to_nested_dictionaries_are_fetched_once() {
         // Twice at most: before and behind the inner one that is replaced. A batch is 16 bytes, a value 4.
         let [fetched, ..] = ledger.read();
         assert!(fetched < 3 * file.len(), "{fetched} bytes of {}", file.len());
+    }
+}
+
+/// Of rows that were picked, or shared out among files, the dictionary is mostly that of others.
+#[test]
+fn a_file_of_one_batch_has_the_values_that_it_uses() {
+    let words: ArrayRef = Arc::new(StringArray::from_iter_values((0..1000).map(|value| format!("word {value}"))));
+    let codes = Int16Array::from(vec![Some(900), None, Some(3), Some(900), Some(40)]);
+    let coded: ArrayRef = Arc::new(DictionaryArray::<Int16Type>::try_new(codes, Arc::clone(&words)).unwrap());
+    let list = ListArray::new(
+        Arc::new(Field::new("item", coded.data_type().clone(), true)),
+        OffsetBuffer::from_lengths([2, 0, 1, 2, 0]),
+        Arc::clone(&coded),
+        None,
+    );
+    let outer = DictionaryArray::<Int8Type>::try_new(Int8Array::from(vec![4, 4, 2, 2, 4]), Arc::new(list.clone())).unwrap();
+    let nothing = DictionaryArray::<Int16Type>::try_new(Int16Array::from(vec![None; 5]), words).unwrap();
+    let columns: [(&str, ArrayRef); 4] = [("coded", coded), ("list", Arc::new(list)), ("outer", Arc::new(outer)), ("nothing", Arc::new(nothing))];
+    let batch = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).unwrap();
+    let shown = |batch: &RecordBatch| -> Vec<String> {
+        let columns = batch.columns().iter();
+        columns.flat_map(|column| (0..batch.num_rows()).map(|row| array_value_to_string(column, row).unwrap()).collect::<Vec<_>>()).collect()
+    };
+    let values = |array: &ArrayRef| array.as_any_dictionary().values().len();
+    for form in [Form::File, Form::Stream] {
+        let options = WriterOptions { form, batch_rows: 5, ..Default::default() };
+        let read = |batches: &[RecordBatch]| read_all(&write(&batch.schema(), batches, options.clone()).unwrap(), 100).unwrap().1;
+        // Fewer rows than make a batch wait for others, and none come.
+        let one = read(&[batch.slice(0, 4)]);
+        assert_eq!(shown(&one[0]), shown(&batch.slice(0, 4)), "{form:?}");
+        assert_eq!(one[0].column(0).as_any_dictionary().values().as_string::<i32>().iter().flatten().collect::<Vec<_>>(), ["word 3", "word 900"]);
+        assert_eq!((values(one[0].column(1).as_list::<i32>().values()), values(one[0].column(2)), values(one[0].column(3))), (3, 2, 0), "{form:?}");
+        // Others may use the rest.
+        let two = read(&[batch.clone(), batch.slice(2, 3)]);
+        assert_eq!(two.iter().flat_map(shown).collect::<Vec<_>>(), [shown(&batch), shown(&batch.slice(2, 3))].concat(), "{form:?}");
+        assert_eq!(values(two[0].column(0)), 1000, "{form:?}");
     }
 }

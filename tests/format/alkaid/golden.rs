@@ -19,7 +19,7 @@ fn folder() -> PathBuf {
 /// What should be in each file, by the path without its ending.
 fn expected() -> Vec<(PathBuf, Contents)> {
     let mut found = Vec::new();
-    for version in ["0.14.1", "1.0.0-littleendian", "1.0.0-bigendian", "2.0.0-compression"] {
+    for version in ["0.14.1", "0.17.1", "1.0.0-littleendian", "1.0.0-bigendian", "2.0.0-compression", "4.0.0-shareddict", "cpp-21.0.0"] {
         for entry in fs::read_dir(folder().join(version)).unwrap() {
             let path = entry.unwrap().path();
             if let Some(stem) = path.to_str().unwrap().strip_suffix(".json.gz") {
@@ -29,7 +29,7 @@ fn expected() -> Vec<(PathBuf, Contents)> {
             }
         }
     }
-    assert_eq!(found.len(), 36);
+    assert_eq!(found.len(), 70);
     found
 }
 

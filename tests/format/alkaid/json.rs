@@ -86,7 +86,12 @@ fn data_type(value: &Value, children: Vec<Field>) -> DataType {
         "floatingpoint" => DataType::Float64,
         "decimal" => {
             let (precision, scale) = (u8::try_from(number("precision")).unwrap(), i8::try_from(number("scale")).unwrap());
-            if value["bitWidth"] == 256 { DataType::Decimal256(precision, scale) } else { DataType::Decimal128(precision, scale) }
+            match value["bitWidth"].as_i64().unwrap_or(128) {
+                32 => DataType::Decimal32(precision, scale),
+                64 => DataType::Decimal64(precision, scale),
+                128 => DataType::Decimal128(precision, scale),
+                _ => DataType::Decimal256(precision, scale),
+            }
         }
         "date" if value["unit"] == "DAY" => DataType::Date32,
         "date" => DataType::Date64,
@@ -95,11 +100,17 @@ fn data_type(value: &Value, children: Vec<Field>) -> DataType {
         "timestamp" => DataType::Timestamp(unit(), value["timezone"].as_str().map(Into::into)),
         "duration" => DataType::Duration(unit()),
         "interval" if value["unit"] == "YEAR_MONTH" => DataType::Interval(IntervalUnit::YearMonth),
-        "interval" => DataType::Interval(IntervalUnit::DayTime),
+        "interval" if value["unit"] == "DAY_TIME" => DataType::Interval(IntervalUnit::DayTime),
+        "interval" => DataType::Interval(IntervalUnit::MonthDayNano),
         "utf8" => DataType::Utf8,
         "largeutf8" => DataType::LargeUtf8,
         "binary" => DataType::Binary,
         "largebinary" => DataType::LargeBinary,
+        "utf8view" => DataType::Utf8View,
+        "binaryview" => DataType::BinaryView,
+        "listview" => DataType::ListView(child()),
+        "largelistview" => DataType::LargeListView(child()),
+        "runendencoded" => DataType::RunEndEncoded(child(), Arc::new(children[1].clone())),
         "fixedsizebinary" => DataType::FixedSizeBinary(number("byteWidth")),
         "list" => DataType::List(child()),
         "largelist" => DataType::LargeList(child()),
@@ -142,7 +153,10 @@ impl Reader {
         let rows = count(column);
         let children = || -> Vec<ArrayData> {
             let types: Vec<DataType> = match data_type {
-                List(item) | LargeList(item) | FixedSizeList(item, _) | Map(item, _) => vec![item.data_type().clone()],
+                List(item) | LargeList(item) | ListView(item) | LargeListView(item) | FixedSizeList(item, _) | Map(item, _) => {
+                    vec![item.data_type().clone()]
+                }
+                RunEndEncoded(ends, values) => vec![ends.data_type().clone(), values.data_type().clone()],
                 Struct(fields) => fields.iter().map(|field| field.data_type().clone()).collect(),
                 Union(fields, _) => fields.iter().map(|(_, field)| field.data_type().clone()).collect(),
                 _ => Vec::new(),
@@ -150,7 +164,7 @@ impl Reader {
             let columns = types.iter().zip(list(of, "children")).zip(list(column, "children"));
             columns.map(|((data_type, of), column)| self.array(data_type, of, column).to_data()).collect()
         };
-        let has_nulls = !matches!(data_type, Null | Union(..));
+        let has_nulls = !matches!(data_type, Null | Union(..) | RunEndEncoded(..));
         let nulls = has_nulls.then(|| list(column, "VALIDITY").iter().map(|bit| bit.as_i64().unwrap() == 1).collect::<NullBuffer>());
         let data = ArrayData::builder(data_type.clone()).len(rows).nulls(nulls);
         let data = match data_type {
@@ -161,7 +175,13 @@ impl Reader {
             FixedSizeBinary(_) => data.add_buffer(bytes(data_type, column)),
             List(_) | Map(..) => data.add_buffer(offsets::<i32>(column)).child_data(children()),
             LargeList(_) => data.add_buffer(offsets::<i64>(column)).child_data(children()),
-            Struct(_) | FixedSizeList(..) => data.child_data(children()),
+            ListView(_) => data.add_buffer(numbers::<i32>(column, "OFFSET")).add_buffer(numbers::<i32>(column, "SIZE")).child_data(children()),
+            LargeListView(_) => data.add_buffer(numbers::<i64>(column, "OFFSET")).add_buffer(numbers::<i64>(column, "SIZE")).child_data(children()),
+            Utf8View | BinaryView => {
+                let buffers = list(column, "VARIADIC_DATA_BUFFERS").iter().map(|buffer| Buffer::from_vec(from_hex(buffer.as_str().unwrap())));
+                data.add_buffer(views(data_type, column)).add_buffers(buffers.collect::<Vec<_>>())
+            }
+            Struct(_) | FixedSizeList(..) | RunEndEncoded(..) => data.child_data(children()),
             Union(_, UnionMode::Sparse) => data.add_buffer(numbers::<i8>(column, "TYPE_ID")).child_data(children()),
             Union(_, UnionMode::Dense) => {
                 data.add_buffer(numbers::<i8>(column, "TYPE_ID")).add_buffer(numbers::<i32>(column, "OFFSET")).child_data(children())
@@ -170,6 +190,12 @@ impl Reader {
                 let part = |value: &Value, key: &str| i32::try_from(value[key].as_i64().unwrap()).unwrap();
                 let days = list(column, "DATA").iter().flat_map(|value| [part(value, "days"), part(value, "milliseconds")]);
                 data.add_buffer(Buffer::from_vec(days.collect::<Vec<i32>>()))
+            }
+            Interval(IntervalUnit::MonthDayNano) => {
+                let part = |value: &Value, key: &str| i32::try_from(value[key].as_i64().unwrap()).unwrap();
+                let value =
+                    |value: &Value| IntervalMonthDayNano::new(part(value, "months"), part(value, "days"), value["nanoseconds"].as_i64().unwrap());
+                data.add_buffer(Buffer::from_vec(list(column, "DATA").iter().map(value).collect::<Vec<_>>()))
             }
             Float32 => {
                 let values = list(column, "DATA").iter().map(|value| value.to_string().parse().unwrap());
@@ -222,11 +248,33 @@ fn offsets<T: ArrowNativeType + WrappingFrom>(column: &Value) -> Buffer {
     if list(column, "OFFSET").is_empty() { Buffer::from_vec(vec![T::default()]) } else { numbers::<T>(column, "OFFSET") }
 }
 
+fn from_hex(hex: &str) -> Vec<u8> {
+    (0..hex.len() / 2).map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap()).collect()
+}
+
+/// Views: a length, and the bytes or the first of them and where they are.
+fn views(data_type: &DataType, column: &Value) -> Buffer {
+    let view = |value: &Value| {
+        let number = |key: &str| u32::try_from(value[key].as_u64().unwrap()).unwrap().to_le_bytes();
+        let mut view = number("SIZE").to_vec();
+        match value["INLINED"].as_str() {
+            Some(text) if *data_type == DataType::Utf8View => view.extend(text.as_bytes()),
+            Some(hex) => view.extend(from_hex(hex)),
+            None => {
+                view.extend([from_hex(value["PREFIX_HEX"].as_str().unwrap()), number("BUFFER_INDEX").to_vec(), number("OFFSET").to_vec()].concat())
+            }
+        }
+        view.resize(16, 0);
+        view
+    };
+    Buffer::from_vec(list(column, "VIEWS").iter().flat_map(view).collect::<Vec<u8>>())
+}
+
 fn bytes(data_type: &DataType, column: &Value) -> Buffer {
     let is_text = matches!(data_type, DataType::Utf8 | DataType::LargeUtf8);
     let value = |value: &Value| match (value.as_str().unwrap(), is_text) {
         (text, true) => text.as_bytes().to_vec(),
-        (hex, false) => (0..hex.len() / 2).map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap()).collect(),
+        (hex, false) => from_hex(hex),
     };
     Buffer::from_vec(list(column, "DATA").iter().flat_map(value).collect::<Vec<u8>>())
 }

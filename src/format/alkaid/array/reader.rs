@@ -222,7 +222,7 @@ impl Reader<'_> {
     fn sized(&mut self, bytes: usize, what: &str) -> Result<Buffer> {
         let buffer = self.buffer(bytes)?;
         if buffer.len() < bytes {
-            return Err(Error::invalid_file(format!("{what} take {bytes} bytes, and there are only {}", buffer.len())));
+            return Err(Error::invalid_file(format!("{bytes} bytes of {what} are needed, and there are only {}", buffer.len())));
         }
         Ok(buffer.slice_with_length(0, bytes))
     }

@@ -332,11 +332,21 @@ impl FileMeta {
     /// How many nulls a column has in a batch, if its metadata says and is loaded.
     pub(super) fn null_count(&self, column: usize, batch: usize) -> Result<Option<u64>> {
         let Some(meta) = self.batches.get(batch) else { return Ok(None) };
-        Ok(meta.null_count(&self.schema.positions, column)?.map(|count| count as u64))
+        let count = meta.null_count(&self.schema.positions, column).map_err(|error| self.in_message(error, batch))?;
+        Ok(count.map(|count| count as u64))
     }
 
     /// Bytes of a column's buffers in a batch, if its metadata says and is loaded.
     pub(super) fn bytes(&self, column: usize, batch: usize) -> Result<Option<u64>> {
-        self.batches.get(batch).map_or(Ok(None), |meta| meta.bytes(&self.schema.positions, column))
+        let bytes = self.batches.get(batch).map_or(Ok(None), |meta| meta.bytes(&self.schema.positions, column));
+        bytes.map_err(|error| self.in_message(error, batch))
+    }
+
+    fn in_message(&self, error: Error, batch: usize) -> Error {
+        let error = error.in_section(Section::Message);
+        match self.spans.get(batch) {
+            Some(span) => error.at(span.offset),
+            None => error,
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::cast::AsArray;
 use arrow::array::{Array, ArrayRef, UInt64Array, make_array};
 use arrow::compute::{CastOptions, cast_with_options, take};
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::{DataType, Schema, UInt64Type};
 use arrow::row::{RowConverter, SortField};
 
 use super::encode::{Encoder, Parts, codes_of};
@@ -31,6 +31,8 @@ pub(super) struct Dictionaries {
     dictionaries: Vec<Dictionary>,
     /// What is to be written first.
     updates: Vec<Update>,
+    /// Values that no row uses are left out.
+    leaves_out: bool,
 }
 
 #[derive(Debug)]
@@ -55,12 +57,17 @@ impl Dictionaries {
     pub(super) fn new(schema: &Schema, form: Form) -> Self {
         let dictionary = |width| Dictionary { width, written: None, known: None };
         let widths = schema.fields().iter().flat_map(|field| dictionary_values(field.data_type()));
-        Self { form, dictionaries: widths.map(dictionary).collect(), updates: Vec::new() }
+        Self { form, dictionaries: widths.map(dictionary).collect(), updates: Vec::new(), leaves_out: false }
     }
 
     /// How many dictionaries there are in one, itself included.
     pub(super) fn width(&self, id: usize) -> usize {
         self.dictionaries.get(id).map_or(1, |dictionary| dictionary.width)
+    }
+
+    /// There is one batch and no other, so that nobody needs the values that it does not use: of rows that were picked or shared out among files they are most.
+    pub(super) fn leave_out_unused(&mut self) {
+        self.leaves_out = true;
     }
 
     pub(super) fn take_updates(&mut self) -> Vec<Update> {
@@ -77,6 +84,14 @@ impl Dictionaries {
             return Err(Error::invalid_argument("a dictionary that the schema does not have"));
         };
         let Some(written) = state.written.clone() else {
+            if self.leaves_out
+                && let Some(used) = used(array, values)?
+            {
+                let values = taken(values, &used)?;
+                state.written = Some(Arc::clone(&values));
+                self.update(id, &values, false)?;
+                return recoded(array, &places_of(&used));
+            }
             state.written = Some(Arc::clone(values));
             self.update(id, values, false)?;
             return codes_of(array);
@@ -186,6 +201,30 @@ fn is_beginning(part: &ArrayRef, whole: &ArrayRef) -> bool {
         return true;
     }
     part.len() <= whole.len() && whole.slice(0, part.len()).to_data() == part.to_data()
+}
+
+/// The values that rows of an array use, if that is not most of them.
+fn used(array: &ArrayRef, values: &ArrayRef) -> Result<Option<UInt64Array>> {
+    let mut is_used = vec![false; values.len()];
+    let codes = cast_with_options(&codes_of(array)?, &DataType::UInt64, &CastOptions { safe: true, ..CastOptions::default() })?;
+    for code in codes.as_primitive::<UInt64Type>().iter().flatten() {
+        if let Some(is_used) = usize::try_from(code).ok().and_then(|code| is_used.get_mut(code)) {
+            *is_used = true;
+        }
+    }
+    let used: UInt64Array = (0_u64..).zip(is_used).filter(|(_, is_used)| *is_used).map(|(place, _)| place).collect::<Vec<_>>().into();
+    Ok((used.len() <= values.len() / 2).then_some(used))
+}
+
+/// Where each value is among those that are used. Nobody asks about others.
+fn places_of(used: &UInt64Array) -> UInt64Array {
+    let mut places = vec![0; used.values().last().map_or(0, |last| usize::try_from(*last).unwrap_or(0) + 1)];
+    for (place, value) in (0_u64..).zip(used.values()) {
+        if let Some(slot) = usize::try_from(*value).ok().and_then(|value| places.get_mut(value)) {
+            *slot = place;
+        }
+    }
+    places.into()
 }
 
 /// The codes of an array, each replaced by its place.

@@ -51,6 +51,8 @@ pub struct Writer {
     rows: u64,
     out: Vec<Bytes>,
     position: u64,
+    /// No rows come any more.
+    is_ending: bool,
     /// A part of a batch may have been written: there is no file any more.
     failed: bool,
 }
@@ -71,6 +73,7 @@ impl Writer {
             rows: 0,
             out: Vec::new(),
             position: 0,
+            is_ending: false,
             failed: false,
             options,
         };
@@ -112,6 +115,7 @@ impl Writer {
     /// Ends the file and gives the bytes that have not been taken.
     pub fn finish(mut self) -> Result<(Vec<Bytes>, Summary)> {
         self.check_whole()?;
+        self.is_ending = true;
         self.write_rows(self.pending.rows())?;
         self.put(Bytes::from([CONTINUATION, [0; 4]].concat()));
         if self.options.form == Form::File {
@@ -156,7 +160,12 @@ impl Writer {
         self.failed = true;
         let batches = self.pending.take(rows);
         match joined(self.schema.schema(), &batches) {
-            Some(batch) => self.write_batch(&batch)?,
+            Some(batch) => {
+                if self.is_ending && self.batch_blocks.is_empty() {
+                    self.dictionaries.leave_out_unused();
+                }
+                self.write_batch(&batch)?;
+            }
             None => batches.iter().try_for_each(|batch| self.write_batch(batch))?,
         }
         self.failed = false;
