@@ -559,3 +559,20 @@ fn columns_have_buffers_of_their_own() {
         }
     }
 }
+
+#[test]
+fn what_is_wrong_is_named_by_the_place_of_its_buffer() {
+    let numbers: ArrayRef = Arc::new(Int64Array::from(vec![7; 4]));
+    let words: ArrayRef = Arc::new(StringArray::from(vec!["one", "two", "three", "four"]));
+    let batch = RecordBatch::try_from_iter([("n", numbers), ("w", words)]).unwrap();
+    let file = write(&batch.schema(), &[batch], WriterOptions::default()).unwrap();
+    let place_of = |bytes: &[u8]| file.windows(bytes.len()).position(|window| window == bytes).unwrap();
+    let offsets = place_of(&[0_i32, 3, 6, 11, 15].map(i32::to_le_bytes).concat());
+    let text = place_of(b"onetwothreefour");
+    for (at, place) in [(offsets + 4, offsets), (text + 5, text)] {
+        let mut broken = file.to_vec();
+        broken[at] = 0xff;
+        let error = read(&Bytes::from(broken)).unwrap_err();
+        assert_eq!((error.offset(), error.section(), error.column()), (Some(place as u64), Some(Section::Data), Some("w")), "{error}");
+    }
+}

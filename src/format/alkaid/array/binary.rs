@@ -43,8 +43,9 @@ where
 {
     let nulls = reader.nulls(node)?;
     let offsets = reader.offsets::<T::Offset>(node.length)?;
+    let in_offsets = reader.here();
     let values = reader.buffer(offsets.last().and_then(|end| end.to_usize()).unwrap_or(0))?;
-    let offsets = checked_offsets(offsets, values.len())?;
+    let offsets = checked_offsets(offsets, values.len()).map_err(in_offsets)?;
     let values = values.slice_with_length(0, offsets.last().map_or(0, |end| end.as_usize()));
     if let Some(array) = quick(&offsets, &values, nulls.as_ref()) {
         return Ok(Arc::new(array));
@@ -77,14 +78,15 @@ fn copied<T: ByteArrayType>(
 pub(super) fn views(reader: &mut Reader<'_>, node: Node, data_type: &DataType) -> Result<ArrayRef> {
     let nulls = reader.nulls(node)?;
     let views = reader.raw_views(node.length)?;
+    let in_views = reader.here();
     let buffers = reader.variadic(&views)?;
     let buffers: Arc<[Buffer]> = buffers.into();
     match data_type {
         DataType::Utf8View => match checked_text(&views, &buffers, nulls.as_ref()) {
             Some(array) => Ok(Arc::new(array)),
-            None => viewed::<StringViewType>(views, buffers, nulls),
+            None => viewed::<StringViewType>(views, buffers, nulls).map_err(in_views),
         },
-        _ => viewed::<BinaryViewType>(views, buffers, nulls),
+        _ => viewed::<BinaryViewType>(views, buffers, nulls).map_err(in_views),
     }
 }
 

@@ -17,8 +17,9 @@ use crate::format::error::{Error, Result};
 pub(super) fn list<O: OffsetSizeTrait>(reader: &mut Reader<'_>, node: Node, item: &FieldRef, child: &Shape) -> Result<ArrayRef> {
     let nulls = reader.nulls(node)?;
     let offsets = reader.offsets::<O>(node.length)?;
+    let in_offsets = reader.here();
     let values = reader.array(child)?;
-    let offsets = checked_offsets(offsets, values.len())?;
+    let offsets = checked_offsets(offsets, values.len()).map_err(in_offsets)?;
     let values = without_unused_nulls(values, item, || {
         let ranges = offsets.windows(2).filter_map(|pair| Some(pair.first()?.as_usize()..pair.last()?.as_usize()));
         used(ranges, nulls.as_ref())
@@ -44,8 +45,9 @@ fn without_unused_nulls(items: ArrayRef, item: &FieldRef, used: impl FnOnce() ->
 pub(super) fn map(reader: &mut Reader<'_>, node: Node, entries: &FieldRef, sorted: bool, child: &Shape) -> Result<ArrayRef> {
     let nulls = reader.nulls(node)?;
     let offsets = reader.offsets::<i32>(node.length)?;
+    let in_offsets = reader.here();
     let values = reader.array(child)?;
-    let offsets = checked_offsets(offsets, values.len())?;
+    let offsets = checked_offsets(offsets, values.len()).map_err(in_offsets)?;
     let values = values.as_struct_opt().ok_or_else(|| Error::invalid_file("the entries of a map are no structs"))?.clone();
     Ok(Arc::new(MapArray::try_new(Arc::clone(entries), offsets, values, nulls, sorted)?))
 }
@@ -54,6 +56,7 @@ pub(super) fn map(reader: &mut Reader<'_>, node: Node, entries: &FieldRef, sorte
 pub(super) fn list_view<O: OffsetSizeTrait>(reader: &mut Reader<'_>, node: Node, item: &FieldRef, child: &Shape) -> Result<ArrayRef> {
     let nulls = reader.nulls(node)?;
     let offsets = reader.numbers::<O>(node.length, "offsets")?;
+    let in_offsets = reader.here();
     let sizes = reader.numbers::<O>(node.length, "sizes")?;
     let values = reader.array(child)?;
     let is_within = |(offset, size): (&O, &O)| match (offset.to_usize(), size.to_usize()) {
@@ -61,7 +64,7 @@ pub(super) fn list_view<O: OffsetSizeTrait>(reader: &mut Reader<'_>, node: Node,
         _ => false,
     };
     if let Some(slot) = offsets.iter().zip(sizes.iter()).position(|pair| !is_within(pair)) {
-        return Err(Error::invalid_file(format!("list {slot} is not within its {} values", values.len())));
+        return Err(in_offsets(Error::invalid_file(format!("list {slot} is not within its {} values", values.len()))));
     }
     let values = without_unused_nulls(values, item, || {
         let ranges = offsets.iter().zip(sizes.iter()).map(|(offset, size)| offset.as_usize()..offset.as_usize() + size.as_usize());

@@ -27,7 +27,8 @@ pub(crate) struct Loaded {
     /// Slots that the batch says it has.
     pub(crate) rows: usize,
     pub(crate) nodes: Vec<Node>,
-    pub(crate) buffers: Vec<Bytes>,
+    /// And where each is in the file.
+    pub(crate) buffers: Vec<(u64, Bytes)>,
     pub(crate) variadic: Vec<usize>,
 }
 
@@ -51,17 +52,21 @@ pub(crate) fn decode(loaded: &Loaded, encoding: Encoding, shape: &Shape, diction
     if let Some(column) = nodes.first() {
         column.check_rows(*rows)?;
     }
-    let mut reader = Reader { nodes: nodes.iter(), buffers: buffers.iter(), variadic: variadic.iter(), rows: *rows, encoding, dictionaries };
-    reader.array(shape)
+    let (nodes, buffers, variadic) = (nodes.iter(), buffers.iter(), variadic.iter());
+    let mut reader = Reader { nodes, buffers, variadic, rows: *rows, encoding, dictionaries, place: None };
+    let array = reader.array(shape);
+    array.map_err(reader.here())
 }
 
 pub(super) struct Reader<'a> {
     nodes: Iter<'a, Node>,
-    buffers: Iter<'a, Bytes>,
+    buffers: Iter<'a, (u64, Bytes)>,
     variadic: Iter<'a, usize>,
     rows: usize,
     encoding: Encoding,
     pub(super) dictionaries: &'a dyn Dictionaries,
+    /// Where the last buffer is that was looked at.
+    place: Option<u64>,
 }
 
 impl Reader<'_> {
@@ -160,7 +165,7 @@ impl Reader<'_> {
             self.next_buffer()?;
             return Ok(None);
         }
-        if node.null_count.is_none() && self.buffers.as_slice().first().is_some_and(Bytes::is_empty) {
+        if node.null_count.is_none() && self.buffers.as_slice().first().is_some_and(|(_, bytes)| bytes.is_empty()) {
             self.next_buffer()?;
             return Ok(None);
         }
@@ -238,7 +243,18 @@ impl Reader<'_> {
     }
 
     fn next_buffer(&mut self) -> Result<&Bytes> {
-        self.buffers.next().ok_or_else(|| Error::invalid_file("a batch has too few buffers"))
+        let (place, bytes) = self.buffers.next().ok_or_else(|| Error::invalid_file("a batch has too few buffers"))?;
+        self.place = Some(*place);
+        Ok(bytes)
+    }
+
+    /// Says of an error, unless that is said, that it is in the buffer that was looked at last.
+    pub(super) fn here(&self) -> impl Fn(Error) -> Error + use<> {
+        let place = self.place;
+        move |error| match place {
+            Some(place) => error.at(place),
+            None => error,
+        }
     }
 
     pub(super) fn old_bitmaps(&self) -> bool {
@@ -306,10 +322,10 @@ mod tests {
     }
 
     fn offsets(buffer: &'static [u8], length: usize) -> Result<Vec<i32>> {
-        let buffers = [Bytes::from_static(buffer)];
+        let buffers = [(0, Bytes::from_static(buffer))];
         let encoding = Encoding { codec: None, big_endian: false, old_bitmaps: false };
-        let mut reader =
-            Reader { nodes: [].iter(), buffers: buffers.iter(), variadic: [].iter(), rows: length, encoding, dictionaries: &NoDictionaries };
+        let (buffers, dictionaries) = (buffers.iter(), &NoDictionaries);
+        let mut reader = Reader { nodes: [].iter(), buffers, variadic: [].iter(), rows: length, encoding, dictionaries, place: None };
         reader.offsets::<i32>(length).map(|offsets| offsets.to_vec())
     }
 

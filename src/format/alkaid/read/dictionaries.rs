@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef};
-use bytes::Bytes;
 
 use super::meta::{FileMeta, Form};
 use crate::format::alkaid::array::{Dictionaries, Encoding, Loaded, decode};
@@ -171,7 +170,7 @@ impl Dictionary {
     /// Refuses values that are more than their bytes have bits, where they are more than any row may have: each part may be small, and all together take any memory.
     fn check_earned(&self, parts: &[ArrayRef]) -> Result<()> {
         let slots = parts.iter().map(|part| value_slots(&part.to_data())).fold(0, usize::saturating_add);
-        let bytes = self.parts.iter().flat_map(|(loaded, ..)| &loaded.buffers).map(Bytes::len).fold(0, usize::saturating_add);
+        let bytes = self.parts.iter().flat_map(|(loaded, ..)| &loaded.buffers).map(|(_, bytes)| bytes.len()).fold(0, usize::saturating_add);
         if may_be_copied(slots, bytes) {
             return Ok(());
         }

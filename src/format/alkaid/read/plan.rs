@@ -4,6 +4,8 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::dictionaries::{Dictionary, Key, Wanted, wanted};
 use super::meta::FileMeta;
 use crate::format::alkaid::array::{Encoding, Loaded};
@@ -168,7 +170,7 @@ impl PartPlan {
 
     /// The part with its bytes.
     pub(super) fn load(&self, fetched: &Fetched) -> Result<Loaded> {
-        let get = |range: &Range<u64>| if range.is_empty() { Ok(Default::default()) } else { fetched.get(range) };
+        let get = |range: &Range<u64>| Ok((range.start, if range.is_empty() { Bytes::new() } else { fetched.get(range)? }));
         let buffers = self.parts.buffers.iter().map(get).collect::<Result<_>>()?;
         Ok(Loaded { rows: self.rows, nodes: self.parts.nodes.clone(), buffers, variadic: self.parts.variadic.clone() })
     }
