@@ -15,6 +15,9 @@ use crate::format::alkaid::schema::dictionary_values;
 use crate::format::array::{joined, taken};
 use crate::format::error::{Error, Result};
 
+/// Of so many values all are written.
+const SMALL: usize = 1 << 10;
+
 /// Values to be written before the batch that uses them.
 #[derive(Debug)]
 pub(super) struct Update {
@@ -205,6 +208,10 @@ fn is_beginning(part: &ArrayRef, whole: &ArrayRef) -> bool {
 
 /// The values that rows of an array use, if that is not most of them.
 fn used(array: &ArrayRef, values: &ArrayRef) -> Result<Option<UInt64Array>> {
+    // A small one stays what it is: to some readers arrays of other dictionaries are not the same.
+    if values.len() <= SMALL {
+        return Ok(None);
+    }
     let mut is_used = vec![false; values.len()];
     let codes = cast_with_options(&codes_of(array)?, &DataType::UInt64, &CastOptions { safe: true, ..CastOptions::default() })?;
     for code in codes.as_primitive::<UInt64Type>().iter().flatten() {
