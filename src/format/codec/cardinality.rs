@@ -20,10 +20,14 @@ const NEAR: usize = 256;
 /// Where no more than one in so many differs from its neighbour, those that do not are passed by.
 const CHANGES_PART: usize = 8;
 
-/// How many values two bytes can be ...
-const SHORTS: usize = 1 << 16;
-/// ... and how many there have to be for a look at all of those to be worth it.
-const SHORTS_MIN: usize = SHORTS / 4;
+/// Numbers that are so near each other are marked, which takes less time than a hash of each ...
+const SPAN: usize = 1 << 16;
+/// ... where there are enough of them for a look at all marks to be worth it, and most of some of them are near.
+const SPAN_MIN: usize = SPAN / 4;
+const TRIED: usize = 64;
+const NEAR_MIN: usize = TRIED / 4 * 3;
+/// Marks that are looked at together.
+const MARKS: usize = 32;
 
 /// Counts different values in 1 KiB.
 #[derive(Debug, Default)]
@@ -46,10 +50,12 @@ impl Cardinality {
                 let seen = [(0, set < valid), (1, set > 0)];
                 seen.iter().filter(|(_, is_seen)| *is_seen).for_each(|(value, _)| self.add(spread((*value, 0))));
             }
-            Values::Fixed { ptype, bytes } if ptype.width() == Some(2) && valid >= SHORTS_MIN => self.add_shorts(&words_from::<u16>(bytes), nulls),
             Values::Fixed { ptype, bytes } => with_word!(ptype.width().unwrap_or(1), T => {
                 let words = words_from::<T>(bytes);
-                for_each_valid(&words, nulls, |index| self.add(spread(words[index].halves())));
+                match near(&words, nulls) {
+                    Some(least) if valid >= SPAN_MIN => self.add_near(&words, nulls, least),
+                    _ => for_each_valid(&words, nulls, |index| self.add(spread(words[index].halves()))),
+                }
             }),
             Values::Bytes(array) => for_each_valid(array.views(), nulls, |index| match array.views()[index] {
                 view if is_inlined(view) => self.add(spread(view.halves())),
@@ -58,11 +64,21 @@ impl Cardinality {
         }
     }
 
-    /// Marks which of the 65,536 there are, which takes less time than a hash of each.
-    fn add_shorts(&mut self, words: &[u16], nulls: Option<&NullBuffer>) {
-        let mut seen = vec![false; SHORTS];
-        for_each_valid(words, nulls, |index| seen[usize::from(words[index])] = true);
-        (0_u16..=u16::MAX).zip(seen).filter(|(_, seen)| *seen).for_each(|(word, _)| self.add(spread(word.halves())));
+    /// Marks which numbers from `least` on there are; those that are not near it are counted one by one.
+    fn add_near<T: Word>(&mut self, words: &[T], nulls: Option<&NullBuffer>, least: u64) {
+        let mut marks = vec![false; SPAN];
+        for_each_valid(words, nulls, |index| {
+            let (number, rest) = words[index].halves();
+            match usize::try_from(number.wrapping_sub(least)).ok().and_then(|place| marks.get_mut(place)) {
+                Some(mark) if rest == 0 => *mark = true,
+                _ => self.add(spread((number, rest))),
+            }
+        });
+        for (number, marks) in (least..).step_by(MARKS).zip(marks.chunks(MARKS)) {
+            if marks.iter().fold(false, |any, mark| any | mark) {
+                (number..).zip(marks).filter(|(_, mark)| **mark).for_each(|(number, _)| self.add(spread((number, 0))));
+            }
+        }
     }
 
     fn add(&mut self, hash: u64) {
@@ -96,6 +112,18 @@ impl Cardinality {
             partly.iter().rev().fold(registers * tau(1.0 - full / registers), |sum, count| 0.5 * (sum + count)) + registers * sigma(none / registers);
         (registers * registers / (2.0 * LN_2 * sum)).round() as u64
     }
+}
+
+/// The least of the numbers that most values are near, as far as some of them say.
+fn near<T: Word>(words: &[T], nulls: Option<&NullBuffer>) -> Option<u64> {
+    let is_valid = |index: &usize| nulls.is_none_or(|nulls| nulls.is_valid(*index));
+    let tried = (0..words.len()).step_by((words.len() / TRIED).max(1)).filter(is_valid).take(TRIED);
+    let mut numbers: Vec<u64> = tried.map(|index| words[index].halves()).filter(|(_, rest)| *rest == 0).map(|(number, _)| number).collect();
+    numbers.sort_unstable();
+    // As many to the left of the median as to its right, but no less than 0.
+    let least = numbers.get(numbers.len() / 2)?.saturating_sub(SPAN as u64 / 2).min(u64::MAX - 2 * SPAN as u64);
+    let near = numbers.iter().filter(|number| (least..least + SPAN as u64).contains(number)).count();
+    (near >= NEAR_MIN).then_some(least)
 }
 
 /// Visits the valid ones of some values, of which those are the same whose words are; but not all of them that are the same as their neighbours.
@@ -224,18 +252,31 @@ mod tests {
     }
 
     #[test]
-    fn many_short_values_are_counted_as_few_are() {
-        let values: Vec<u16> = (0..40_000_u32).map(|i| u16::try_from(i * i % 30_011).unwrap()).collect();
-        let nulls = NullBuffer::from((0..values.len()).map(|i| i % 3 > 0).collect::<Vec<_>>());
-        let of = |values: &[u16]| Values::Fixed { ptype: PType::U16, bytes: Buffer::from_slice_ref(values) };
-        for nulls in [None, Some(&nulls)] {
-            let (mut whole, mut parts) = (Cardinality::default(), Cardinality::default());
-            whole.push(&of(&values), nulls);
-            for (index, part) in values.chunks(SHORTS_MIN - 1).enumerate() {
-                let nulls = nulls.map(|nulls| nulls.slice(index * (SHORTS_MIN - 1), part.len()));
-                parts.push(&of(part), nulls.as_ref());
+    fn numbers_near_each_other_are_counted_as_others_are() {
+        let count = |values: &Values, nulls: Option<&NullBuffer>, at_once: usize| {
+            let mut cardinality = Cardinality::default();
+            for start in (0..values.len()).step_by(at_once) {
+                let count = at_once.min(values.len() - start);
+                cardinality.push(&values.slice(start, count), nulls.map(|nulls| nulls.slice(start, count)).as_ref());
             }
-            assert!(whole.registers == parts.registers && whole.estimate() > 1000);
+            cardinality.registers
+        };
+        let nulls = NullBuffer::from((0..40_000).map(|i| i % 3 > 0).collect::<Vec<_>>());
+        for least in [0, 5, u64::from(u32::MAX) - 70_000, u64::from(u32::MAX) - 9_000, u64::MAX - 200_000, u64::MAX - 9_000] {
+            // One in seven is far from the others, or from the half of them; the greatest numbers are among them.
+            for far in [0, 1_000_000, 70_000] {
+                let number = |i: u64| least.saturating_add(i * i % 30_011 / 3 + if i.is_multiple_of(7) { far } else { 0 });
+                let wide = Buffer::from_vec((0..40_000).map(number).collect::<Vec<_>>());
+                let narrow = Buffer::from_vec((0..40_000).map(|i| u32::try_from(number(i) & 0xFFFF_FFFF).unwrap()).collect::<Vec<_>>());
+                let short = Buffer::from_vec((0..40_000).map(|i| u16::try_from(number(i) & 0xFFFF).unwrap()).collect::<Vec<_>>());
+                let very_wide = Buffer::from_vec((0..40_000).map(|i| u128::from(number(i)) << (i % 2 * 64)).collect::<Vec<_>>());
+                for (ptype, bytes) in [(PType::U64, wide), (PType::I32, narrow), (PType::U16, short), (PType::I128, very_wide)] {
+                    let values = Values::Fixed { ptype, bytes };
+                    for nulls in [None, Some(&nulls)] {
+                        assert!(count(&values, nulls, 40_000) == count(&values, nulls, SPAN_MIN - 1), "{ptype:?} from {least} on");
+                    }
+                }
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use crate::format::Result;
 use crate::format::codec::sample::real;
 
 /// Tokens of an earlier page that need so much more for this page than for the one that they were learnt from are forgotten.
-const WORSE: f64 = 1.1;
+const WORSE: f64 = 1.08;
 
 /// Bytes of a page by which it is judged whether tokens of an earlier one suit it. To write all of it in tokens that do not takes as long as in those that do.
 const JUDGED_BYTES: usize = 32 << 10;
@@ -104,7 +104,7 @@ impl Memory {
                 return Ok(learnt.tokens.write(text));
             }
         }
-        let tokens = Tokens::learn(text)?;
+        let tokens = Tokens::learn(text);
         let written = tokens.write(text);
         if text.raw() >= REMEMBER_MIN {
             self.learnt = Some(Arc::new(Learnt { rate: rate_of(&written, text), tokens }));

@@ -4,8 +4,9 @@
 //! Of TPC-H's comments at scale 1 it leaves 18 to 25 % in pages of the default size, lengths included, and ZSTD at level 3 22 to 29 %. FSST (Boncz et
 //! al., PVLDB 13(11)), whose pieces are 8 bytes and no more than 255, left 1.4 times as much as ZSTD, which is why it is not here.
 //!
-//! The crate `onpair` finds the pieces, called tokens. Its decoder needs input that is known to be right, so codes are read, and written, here.
+//! `learner.rs` finds the pieces, called tokens, `trie.rs` writes text in them, and `memory.rs` knows when those of the page before will do.
 
+mod learner;
 mod memory;
 mod tokens;
 mod trie;

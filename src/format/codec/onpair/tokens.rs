@@ -2,23 +2,19 @@
 
 use std::ops::Range;
 
-use arrow::array::{Array, BinaryViewArray};
-use onpair::{Config, DEFAULT_CONFIG, MAX_TOKEN_SIZE, MaxDictBits, Parser, Rows, Threshold};
-
+use super::learner::{BYTES, Lesson, Piece};
 use super::trie::{LANES, Trie};
 use crate::format::codec::BLOCK;
-use crate::format::{Error, Result};
+use arrow::array::{Array, BinaryViewArray};
 
 /// Bytes of the longest token.
-pub(super) const TOKEN_MAX: usize = MAX_TOKEN_SIZE;
-/// Learning takes as long as writing, and from more than this hardly finds better tokens.
+pub(super) const TOKEN_MAX: usize = 16;
+/// Bytes that are learnt from: more than these hardly find better tokens.
 const LEARN_MAX: usize = 256 << 10;
-/// A page names its own tokens, so twice as many would not pay in one of the usual size.
-const TOKEN_BITS: u8 = 11;
+/// Steps so long lead to every value once, in an order as if by chance: a prime, and more than there are values.
+const STRIDE: u64 = 2_654_435_761;
 /// Ends each value while it is parsed: no UTF-8 has this byte.
-const END: u8 = 0xFF;
-/// Codes below are those of single bytes.
-const BYTES: u16 = 256;
+pub(super) const END: u8 = 0xFF;
 
 /// Strings, each with an end.
 #[derive(Debug)]
@@ -63,6 +59,25 @@ impl Text {
         part
     }
 
+    /// Values from all over it, in no order, to learn from.
+    fn lesson(&self) -> Lesson {
+        let values: Vec<_> = self.bounds().collect();
+        let mut lesson = Lesson::default();
+        // As large a part of the text as it would be if every second, third or fourth value were taken.
+        let mut left = self.raw() / self.raw().div_ceil(LEARN_MAX).max(1);
+        let count = values.len() as u64;
+        let places = (0..count).filter_map(|turn| usize::try_from(turn * STRIDE % count).ok());
+        for value in places.filter_map(|place| values.get(place)) {
+            let length = left.min(value.len());
+            lesson.push(&self.bytes[value.start..value.start + length]);
+            left -= length;
+            if left == 0 {
+                break;
+            }
+        }
+        lesson
+    }
+
     /// Where each value begins and ends.
     fn bounds(&self) -> impl Iterator<Item = Range<usize>> {
         let mut next = 0;
@@ -88,32 +103,6 @@ impl Text {
     }
 }
 
-/// Every `step`-th string of a text, to learn from.
-struct Lesson<'a> {
-    values: Vec<&'a [u8]>,
-}
-
-impl<'a> Lesson<'a> {
-    fn of(text: &'a Text) -> Self {
-        let step = text.raw().div_ceil(LEARN_MAX).max(1);
-        Self { values: text.bounds().step_by(step).map(|value| &text.bytes[value]).collect() }
-    }
-}
-
-impl Rows for Lesson<'_> {
-    fn num_rows(&self) -> usize {
-        self.values.len()
-    }
-
-    fn total_bytes(&self) -> usize {
-        self.values.iter().map(|value| value.len()).sum()
-    }
-
-    fn row(&self, index: usize) -> &[u8] {
-        self.values[index]
-    }
-}
-
 /// A text in codes of tokens that are its own.
 #[derive(Debug, Default)]
 pub(super) struct Written {
@@ -135,13 +124,9 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
-    pub(super) fn learn(text: &Text) -> Result<Self> {
-        let refused = |_| Error::invalid_argument("the tokens of a text cannot be learnt");
-        let max_dict_bits = MaxDictBits::new(TOKEN_BITS).map_err(refused)?;
-        let config = Config { max_dict_bits, threshold: Threshold::new(1.0).map_err(refused)?, ..DEFAULT_CONFIG };
-        let found = Parser::train_rows(&Lesson::of(text), config);
-        let ends = found.dict.offsets().windows(2);
-        Ok(Self::new(ends.map(|ends| &found.dict.bytes()[ends[0] as usize..ends[1] as usize]).collect()))
+    pub(super) fn learn(text: &Text) -> Self {
+        let pieces: Vec<_> = text.lesson().pieces().into_iter().map(Piece::to_vec).collect();
+        Self::new(pieces.iter().map(Vec::as_slice).collect())
     }
 
     /// With a token for each byte, whether it is given or not.
@@ -302,7 +287,7 @@ mod tests {
     fn what_is_learnt_from_text_is_its_words() {
         let values: Vec<&[u8]> = (0..4000).map(|index| if index % 3 == 0 { &b"carefully final"[..] } else { &b"final deposits"[..] }).collect();
         let text = text(&values);
-        let written = Tokens::learn(&text).unwrap().write(&text);
+        let written = Tokens::learn(&text).write(&text);
         assert!(written.codes.len() <= 3 * 4000, "{} codes", written.codes.len());
         assert_eq!(read(&written).concat(), values.concat());
     }
