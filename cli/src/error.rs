@@ -11,6 +11,8 @@ use datafusion::error::DataFusionError;
 use datafusion_fermion::provider::FileError;
 use futures::FutureExt;
 
+use crate::output;
+
 /// The outcome of everything here.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -57,8 +59,8 @@ impl From<ArrowError> for Error {
 /// The outcome of what may panic: that is a fault of some library, and neither ends the prompt nor is told in another way than other errors.
 pub(crate) async fn calmed<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned()).or_else(|| panic.downcast_ref::<String>().cloned());
-        Err(Error::Failed(format!("the engine panicked: {}", text.unwrap_or_default())))
+        let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or_default();
+        Err(output::as_error(text).unwrap_or_else(|| Error::Failed(format!("the engine panicked: {text}"))))
     })
 }
 

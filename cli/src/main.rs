@@ -65,6 +65,7 @@ enum Action {
 #[tokio::main]
 async fn main() -> ExitCode {
     env_logger::init();
+    output::keep_panics_quiet();
     match error::calmed(run(Cli::parse())).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => report(&error),
@@ -87,11 +88,11 @@ fn report(error: &Error) -> ExitCode {
         // The reader of our output has left, as `head` does: nothing is wrong, and nobody is listening.
         Error::Output(cause) if cause.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Error::Interrupted => {
-            eprintln!("fermion: interrupted");
+            output::tell(format_args!("fermion: interrupted"));
             ExitCode::from(130)
         }
         _ => {
-            eprintln!("fermion: {error}");
+            output::tell(format_args!("fermion: {error}"));
             ExitCode::FAILURE
         }
     }

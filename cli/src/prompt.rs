@@ -34,7 +34,7 @@ async fn talk(ctx: &SessionContext, editor: &mut Editor<CliHelper, DefaultHistor
             ran = run_text(ctx, &text, print) => match ran {
                 Ok(Next::Go) => {}
                 Ok(Next::Stop) => break,
-                Err(Error::Failed(why)) => eprintln!("{why}"),
+                Err(Error::Failed(why)) => output::tell(format_args!("{why}")),
                 Err(error) => return Err(error),
             },
             _ = signal::ctrl_c() => output::line(format_args!("^C"))?,

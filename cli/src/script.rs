@@ -83,9 +83,12 @@ pub(crate) async fn run_command(ctx: &SessionContext, text: &str, print: &mut Pr
     match words.parse::<Command>().map_err(|()| unknown())? {
         Command::Quit => return Ok(Next::Stop),
         Command::Include(Some(file)) => Box::pin(run_file(ctx, &file, print)).await?,
-        Command::OutputFormat(Some(format)) => format.parse::<OutputFormat>().map_err(|()| unknown())?.execute(print)?,
+        Command::OutputFormat(Some(format)) => {
+            let format = format.parse::<OutputFormat>().map_err(|()| unknown())?;
+            calmed(async { format.execute(print).map_err(explained) }).await?;
+        }
         Command::OutputFormat(None) => crate::output::line(format_args!("Output format is {:?}.", print.format))?,
-        command => command.execute(ctx, print).await.map_err(explained)?,
+        command => calmed(async { command.execute(ctx, print).await.map_err(explained) }).await?,
     }
     Ok(Next::Go)
 }

@@ -176,7 +176,8 @@ impl<F: TableFormat> FileFormat for FormatOf<F> {
         let mut seen = HashSet::new();
         let different = schemas.iter().map(|(_, schema)| schema).filter(|schema| seen.insert(Arc::as_ptr(schema)));
         let views = F::reading(&self.options.read).force_view_types;
-        schema::merge(different.map(|schema| if views { schema::with_view_types(Arc::clone(schema)) } else { Arc::clone(schema) }))
+        let merged = schema::merge(different.map(|schema| if views { schema::with_view_types(Arc::clone(schema)) } else { Arc::clone(schema) }))?;
+        Ok(if schemas.len() > 1 { schema::with_roomy_keys(merged) } else { merged })
     }
 
     async fn infer_stats(

@@ -85,26 +85,65 @@ fn merge_field(known: &mut Field, field: &FieldRef) -> Result<()> {
     // What kind of values they are is no note.
     metadata.retain(|key, value| key.starts_with(EXTENSION) || known.metadata().get(key).is_none_or(|first| first == value));
     field.set_metadata(metadata);
-    if let Some(text) = widest(known.data_type(), field.data_type()) {
-        known.set_data_type(text.clone());
-        field.set_data_type(text);
+    if known.dict_is_ordered() != field.dict_is_ordered() {
+        // As long as there is a dictionary it can be said of it.
+        *known = known.clone().with_dict_is_ordered(false);
+        field = field.with_dict_is_ordered(false);
+    }
+    if let Some(both) = widest(known.data_type(), field.data_type()) {
+        known.set_data_type(both.clone());
+        field.set_data_type(both);
     }
     Ok(known.try_merge(&field)?)
+}
+
+/// Bytes of keys that can number the values of very many dictionaries.
+const ROOMY: usize = 4;
+
+/// The schema with dictionaries that have room for the values of several files: what is joined or sorted by the engine has one for all of them, and there is no more than an error where its
+/// keys are too narrow.
+pub(super) fn with_roomy_keys(schema: SchemaRef) -> SchemaRef {
+    let is_narrow = |field: &FieldRef| matches!(field.data_type(), DataType::Dictionary(keys, _) if keys.primitive_width() < Some(ROOMY));
+    if !schema.fields().iter().any(is_narrow) {
+        return schema;
+    }
+    let fields: Vec<FieldRef> = schema
+        .fields()
+        .iter()
+        .map(|field| match field.data_type() {
+            DataType::Dictionary(_, values) if is_narrow(field) => {
+                Arc::new(field.as_ref().clone().with_data_type(DataType::Dictionary(Box::new(DataType::Int32), values.clone())))
+            }
+            _ => Arc::clone(field),
+        })
+        .collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
 /// Keys of the metadata of fields that say which extension type their values have.
 const EXTENSION: &str = "ARROW:extension:";
 
 /// The type as which both can be read, where they differ in how the same values are laid out. Strings or binaries: views, or else the one with the larger offsets. Dictionaries: the
-/// one whose keys can number more. A dictionary and values: values.
+/// one whose keys can number more, and no views where they differ, for the engine does not join the values of such dictionaries. A dictionary and values: values. Nothing but nulls, and
+/// anything: that.
 fn widest(one: &DataType, other: &DataType) -> Option<DataType> {
-    use DataType::{Binary, BinaryView, Dictionary, LargeBinary, LargeUtf8, Utf8, Utf8View};
-    let of_values = |one: &DataType, other: &DataType| if one == other { Some(one.clone()) } else { widest(one, other) };
+    use DataType::{Binary, BinaryView, Dictionary, LargeBinary, LargeUtf8, Null, Utf8, Utf8View};
+    let of_values = |one: &DataType, other: &DataType| match (one, other) {
+        (Null, values) | (values, Null) => Some(values.clone()),
+        (one, other) if one == other => Some(one.clone()),
+        _ => widest(one, other),
+    };
     match (one, other) {
+        (Dictionary(..), Null) | (Null, Dictionary(..)) => return None,
         (Dictionary(keys, values), Dictionary(other_keys, other_values)) => {
             let numbers = |keys: &DataType| (keys.primitive_width(), keys.is_unsigned_integer());
             let keys = if numbers(keys) >= numbers(other_keys) { keys } else { other_keys };
-            return Some(Dictionary(keys.clone(), Box::new(of_values(values, other_values)?)));
+            let values = match of_values(values, other_values)? {
+                Utf8View if values != other_values => LargeUtf8,
+                BinaryView if values != other_values => LargeBinary,
+                same => same,
+            };
+            return Some(Dictionary(keys.clone(), Box::new(values)));
         }
         (Dictionary(_, values), plain) | (plain, Dictionary(_, values)) => return of_values(values, plain),
         _ => {}

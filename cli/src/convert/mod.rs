@@ -143,7 +143,7 @@ async fn convert(plan: &Plan, args: &ConvertArgs) -> Result<Totals> {
     staging.publish(&outputs, args.overwrite)?;
     drop(progress);
     if let Some(warning) = losses.warning() {
-        eprintln!("fermion: warning: {warning}");
+        output::tell(format_args!("fermion: warning: {warning}"));
     }
     Ok(totals)
 }

@@ -102,6 +102,28 @@ fn a_panic_of_the_engine_is_an_error() {
     assert!(err.lines().last().unwrap().starts_with("fermion: the engine panicked: "), "{err}");
 }
 
+/// Some of datafusion-cli prints with `print!`, which panics where nobody reads.
+#[test]
+fn nobody_need_read_what_is_printed() {
+    let bench = Bench::new();
+    for script in ["\\quiet true\n\\quiet false\n", "\\h\n", "\\pset format csv\n\\pset\n", "SELECT 1;\n"] {
+        fs::write(bench.path("a.sql"), script).unwrap();
+        let mut closed = bench.command(&["-q", "-f", "a.sql"]);
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = closed.stdout(writer).output().unwrap();
+        assert_eq!((output.status.code(), texts(&output).1.as_str()), (Some(0), ""), "{script}");
+        let full = bench.command(&["-q", "-f", "a.sql"]).stdout(fs::File::create("/dev/full").unwrap()).output().unwrap();
+        assert_eq!(full.status.code(), Some(1), "{script}");
+        assert!(texts(&full).1.contains("No space left on device"), "{}", texts(&full).1);
+    }
+    for arguments in [&["-q", "-c", "SELECT nope"][..], &["verify", "nothing.fermion"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        assert_eq!(bench.command(arguments).stderr(writer).stdout(Stdio::null()).status().unwrap().code(), Some(1), "{arguments:?}");
+    }
+}
+
 #[test]
 fn what_is_typed_is_run_as_a_script_is() {
     let bench = Bench::new();
