@@ -91,6 +91,7 @@ async fn nulls_among_the_values_are_nulls_in_whatever_type_they_are_read() {
         assert_eq!(folders.count(&format!("{table} SELECT count(d) FROM t")).await, 1 + more);
         assert_eq!(folders.count("SELECT count(*) FROM t WHERE d IS NULL").await, 2);
         assert_eq!(folders.count("SELECT count(*) FROM t WHERE d = ''").await, 0);
+        assert_eq!(folders.count("SELECT count(*) FROM t JOIN (SELECT arrow_cast('', 'Utf8View') AS v) ON d = v").await, 0);
         let copied = "COPY t TO '{}/copy.fermion' STORED AS FERMION; CREATE EXTERNAL TABLE copy STORED AS FERMION LOCATION '{}/copy.fermion';";
         assert_eq!(folders.count(&format!("{copied} SELECT count(d) FROM copy")).await, 1 + more);
     }

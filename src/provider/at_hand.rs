@@ -12,6 +12,7 @@ use bytes::Bytes;
 use datafusion::error::Result;
 
 use super::io::{AT_HAND_BYTES_MAX, ObjectReader};
+use crate::format::array::with_nulls_in_keys;
 use crate::format::error::{self, Error};
 use crate::format::rows::Rows;
 use crate::format::scan::{Coded, Fetch, Morsel, PagePlace, RowBounds};
@@ -120,12 +121,12 @@ impl Morsel for AtHand {
 
     fn read(&self, columns: &[usize], rows: &Rows) -> error::Result<Vec<ArrayRef>> {
         self.load(columns, rows)?;
-        self.morsel.read(columns, rows)
+        Ok(self.morsel.read(columns, rows)?.into_iter().map(with_nulls_in_keys).collect())
     }
 
     fn read_kept(&self, column: usize, rows: &Rows, keep: &BooleanBuffer) -> error::Result<Option<ArrayRef>> {
         self.load(&[column], rows)?;
-        self.morsel.read_kept(column, rows, keep)
+        Ok(self.morsel.read_kept(column, rows, keep)?.map(with_nulls_in_keys))
     }
 
     fn coded(&self, column: usize, rows: &Rows, most: usize) -> error::Result<Option<Coded>> {

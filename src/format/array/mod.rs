@@ -11,6 +11,7 @@ mod leaf;
 mod limits;
 mod narrow;
 mod nested;
+mod null_values;
 mod nulls;
 mod offsets;
 #[cfg(feature = "datafusion")]
@@ -29,6 +30,7 @@ pub(crate) use joined::{joined, most};
 pub(crate) use leaf::{is_text, leaf_array, leaf_ptype, leaf_values};
 pub(crate) use limits::{ROW_SLOTS_MAX, check_null, check_spelled, may_be_copied, value_slots};
 pub(crate) use narrow::{listed_item, matched_fields, wanted_streams};
+pub(crate) use null_values::with_nulls_in_keys;
 pub(crate) use nulls::null_array;
 pub(crate) use offsets::checked_offsets;
 pub(crate) use shred::{Piece, join, shred};

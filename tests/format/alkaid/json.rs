@@ -8,8 +8,6 @@ use arrow::buffer::{Buffer, NullBuffer};
 use arrow::datatypes::*;
 use serde_json::Value;
 
-use super::nulls::nulls_in_keys;
-
 /// The contents of a file.
 pub(crate) struct Contents {
     pub(crate) schema: SchemaRef,
@@ -147,7 +145,7 @@ impl Reader {
         let DataType::Dictionary(keys, _) = data_type else { return self.values(data_type, of, column) };
         let values = &self.dictionaries[&of["dictionary"]["id"].as_i64().unwrap()];
         let codes = self.values(keys, &Value::Null, column).to_data().into_builder().data_type(data_type.clone());
-        make_array(nulls_in_keys(&codes.child_data(vec![values.to_data()]).build().unwrap()))
+        make_array(codes.child_data(vec![values.to_data()]).build().unwrap())
     }
 
     fn values(&self, data_type: &DataType, of: &Value, column: &Value) -> ArrayRef {

@@ -3,38 +3,13 @@
 use std::sync::Arc;
 
 use arrow::array::*;
-use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::buffer::NullBuffer;
 use arrow::datatypes::*;
 use arrow_ipc::writer::StreamWriter;
 use bytes::Bytes;
 use datafusion_fermion::format::alkaid::WriterOptions;
 
 use super::drive::{read_all, write};
-
-/// The same with nulls that are values of dictionaries as nulls of their keys, where all kernels look for them.
-pub(super) fn nulls_in_keys(data: &ArrayData) -> ArrayData {
-    let children = data.child_data().iter().map(nulls_in_keys).collect();
-    let data = data.clone().into_builder().child_data(children).build().unwrap();
-    let DataType::Dictionary(..) = data.data_type() else { return data };
-    let nulls = make_array(data.clone()).logical_nulls();
-    data.into_builder().nulls(nulls).build().unwrap()
-}
-
-#[test]
-fn nulls_among_the_values_of_a_dictionary_are_nulls_of_its_keys() {
-    let words: ArrayRef = Arc::new(StringArray::from(vec![Some("a"), None, Some("")]));
-    let column: ArrayRef = Arc::new(DictionaryArray::<Int8Type>::new(Int8Array::from(vec![Some(1), Some(0), None, Some(2), Some(1)]), words));
-    let items = Arc::new(Field::new("item", column.data_type().clone(), true));
-    let lists: ArrayRef = Arc::new(ListArray::new(items, OffsetBuffer::from_lengths([2, 0, 1, 0, 2]), Arc::clone(&column), None));
-    let batch = RecordBatch::try_from_iter_with_nullable([("d", column, true), ("l", lists, true)]).unwrap();
-    let (_, read) = read_all(&of_others(&batch), usize::MAX).unwrap();
-    let [column, items] = [read[0].column(0), read[0].column(1).as_list::<i32>().values()].map(|array| array.as_dictionary::<Int8Type>());
-    for column in [column, items] {
-        assert_eq!(column.keys().iter().map(|key| key.is_some()).collect::<Vec<_>>(), [false, true, false, true, false]);
-        let words = column.downcast_dict::<StringArray>().unwrap();
-        assert_eq!(words.into_iter().collect::<Vec<_>>(), [None, Some("a"), None, Some(""), None]);
-    }
-}
 
 /// By the `arrow-ipc` crate, which writes what it is given.
 fn of_others(batch: &RecordBatch) -> Bytes {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::cast::AsArray;
-use arrow::array::{Array, ArrayData, ArrayRef, DictionaryArray, PrimitiveArray, make_array, new_empty_array};
+use arrow::array::{Array, ArrayData, ArrayRef, DictionaryArray, make_array, new_empty_array};
 use arrow::datatypes::{ArrowDictionaryKeyType, DataType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 
 use super::reader::Reader;
@@ -36,15 +36,7 @@ fn coded<K: ArrowDictionaryKeyType>(codes: &ArrayRef, values: ArrayRef) -> Resul
     let codes = codes.as_primitive_opt::<K>().ok_or_else(|| Error::invalid_file("the codes of a dictionary are not of its type"))?;
     // What no code can mean only makes kernels panic that want to number all values.
     let values = values.slice(0, values.len().min(most(&K::DATA_TYPE).saturating_add(1)));
-    let array = DictionaryArray::<K>::try_new(codes.clone(), values)?;
-    if !array.values().is_nullable() {
-        return Ok(Arc::new(array));
-    }
-    // A null among the values: not all kernels look for nulls there.
-    let nulls = array.logical_nulls();
-    let (codes, values) = array.into_parts();
-    let (_, codes, _) = codes.into_parts();
-    Ok(Arc::new(DictionaryArray::<K>::try_new(PrimitiveArray::try_new(codes, nulls)?, values)?))
+    Ok(Arc::new(DictionaryArray::<K>::try_new(codes.clone(), values)?))
 }
 
 /// Runs: ends that ascend up to the length at least, and a value for each.

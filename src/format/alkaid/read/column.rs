@@ -15,7 +15,7 @@ use super::dictionaries::Dictionary;
 use super::meta::FileMeta;
 use crate::format::alkaid::array::{Encoding, Loaded, decode};
 use crate::format::alkaid::schema::Shape;
-use crate::format::array::{Mask, check_spelled, same_family, spelled_bytes};
+use crate::format::array::{Mask, check_spelled, same_family, spelled_bytes, with_nulls_in_keys};
 use crate::format::error::{Error, Result};
 use crate::format::rows::Rows;
 use crate::format::scan::{Coded, CodedPart, Section};
@@ -148,7 +148,7 @@ fn converted(array: ArrayRef, out: &DataType) -> Result<ArrayRef> {
     if is_spelled(array.data_type(), out) {
         check_spelled(spelled_bytes(&array), array.len())?;
     }
-    let array = rebased(array, out)?;
+    let array = rebased(with_nulls_in_keys(array), out)?;
     let options = CastOptions { safe: false, ..CastOptions::default() };
     let cast = cast_with_options(&array, out, &options);
     let unlike = |error| Error::invalid_argument(format!("a column of {} cannot be read as {out}: {error}", array.data_type()));
