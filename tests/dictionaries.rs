@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int8Array, NullArray, RecordBatch, StringArray, StringViewArray};
 use arrow::compute::cast;
 use arrow::datatypes::{ArrowDictionaryKeyType, DataType, Field, Int8Type, Int16Type, Int64Type, Schema, UInt8Type};
-use arrow_ipc::writer::FileWriter;
+use arrow_ipc::writer::{FileWriter, StreamWriter};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_fermion::register;
 use tempfile::TempDir;
@@ -122,6 +122,31 @@ async fn all_values_of_a_folder_have_keys() {
             assert_eq!(folders.texts(&format!("{copied}; SELECT d FROM c{ending} ORDER BY d")).await, all, "{format} as {copy}");
         }
     }
+}
+
+/// The same of a stream that replaces its dictionary.
+#[tokio::test]
+async fn all_values_of_a_stream_have_keys() {
+    let folders = Folders::new();
+    let values: Vec<String> = (0..300).map(|value| format!("value {value:03}")).collect();
+    let part = |part: &[String]| dictionary::<Int8Type>((0..100).map(Some), Arc::new(StringArray::from_iter_values(part)));
+    let batches: Vec<ArrayRef> = values.chunks(100).map(part).collect();
+    let schema = Arc::new(Schema::new(vec![Field::new("d", batches[0].data_type().clone(), true)]));
+    let path = |name: &str| folders.directory.path().join(name);
+    for (name, count, keys) in [("one.arrows", 1, "Int8"), ("all.arrows", 3, "Int32")] {
+        let mut writer = StreamWriter::try_new(File::create(path(name)).unwrap(), &schema).unwrap();
+        for batch in &batches[..count] {
+            writer.write(&RecordBatch::try_new(Arc::clone(&schema), vec![Arc::clone(batch)]).unwrap()).unwrap();
+        }
+        writer.finish().unwrap();
+        let table = format!("CREATE EXTERNAL TABLE s{count} STORED AS ALKAID LOCATION '{{}}/{name}'; SELECT DISTINCT arrow_typeof(d) FROM s{count}");
+        assert_eq!(folders.texts(&table).await, [format!("Dictionary({keys}, Utf8)")]);
+    }
+    for sql in ["SELECT d FROM s3 ORDER BY d", "SELECT a.d FROM s3 a JOIN s3 b ON a.d = b.d ORDER BY a.d", "SELECT d FROM s3 GROUP BY d ORDER BY d"] {
+        assert_eq!(folders.texts(sql).await, values, "{sql}");
+    }
+    folders.sql("COPY s3 TO '{}/copy.ipc' STORED AS ALKAID; CREATE EXTERNAL TABLE copy STORED AS ALKAID LOCATION '{}/copy.ipc'").await;
+    assert_eq!(folders.texts("SELECT d FROM copy ORDER BY d").await, values);
 }
 
 /// A file by itself keeps its keys.

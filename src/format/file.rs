@@ -23,6 +23,11 @@ pub trait Metadata: fmt::Debug + Send + Sync {
     /// The field of a column.
     fn field(&self, column: usize) -> Result<FieldRef>;
 
+    /// Whether dictionaries are replaced from batch to batch, so that all values of a column may be more than its keys can number.
+    fn replaces_dictionaries(&self) -> bool {
+        false
+    }
+
     /// Columns of the file.
     fn column_count(&self) -> usize;
 

@@ -166,18 +166,19 @@ impl<F: TableFormat> FileFormat for FormatOf<F> {
         let schemas = stream::iter(objects).map(|object| async move {
             let (reader, open) = self.open(state, store, object).await?;
             let schema = open.meta.schema().map_err(|error| reader.fault(error))?;
-            Ok::<_, DataFusionError>((&object.location, schema))
+            Ok::<_, DataFusionError>((&object.location, schema, open.meta.replaces_dictionaries()))
         });
         // Boxed, or else the compiler cannot see that the future is `Send`.
         let mut schemas: Vec<_> = schemas.boxed().buffer_unordered(concurrency).try_collect().await?;
         // Fields come in the order of the files, and stores list files in any.
-        schemas.sort_unstable_by_key(|(location, _)| *location);
+        schemas.sort_unstable_by_key(|(location, ..)| *location);
         // Files of one schema share it as long as somebody has it, which is here.
         let mut seen = HashSet::new();
-        let different = schemas.iter().map(|(_, schema)| schema).filter(|schema| seen.insert(Arc::as_ptr(schema)));
+        let different = schemas.iter().map(|(_, schema, _)| schema).filter(|schema| seen.insert(Arc::as_ptr(schema)));
         let views = F::reading(&self.options.read).force_view_types;
         let merged = schema::merge(different.map(|schema| if views { schema::with_view_types(Arc::clone(schema)) } else { Arc::clone(schema) }))?;
-        Ok(if schemas.len() > 1 { schema::with_roomy_keys(merged) } else { merged })
+        let has_several_dictionaries = schemas.len() > 1 || schemas.iter().any(|(.., replaces)| *replaces);
+        Ok(if has_several_dictionaries { schema::with_roomy_keys(merged) } else { merged })
     }
 
     async fn infer_stats(

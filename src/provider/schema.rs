@@ -100,7 +100,7 @@ fn merge_field(known: &mut Field, field: &FieldRef) -> Result<()> {
 /// Bytes of keys that can number the values of very many dictionaries.
 const ROOMY: usize = 4;
 
-/// The schema with dictionaries that have room for the values of several files: what is joined or sorted by the engine has one for all of them, and there is no more than an error where its
+/// The schema with dictionaries that have room for the values of several: what is joined or sorted by the engine has one for all of them, and there is no more than an error where its
 /// keys are too narrow.
 pub(super) fn with_roomy_keys(schema: SchemaRef) -> SchemaRef {
     let is_narrow = |field: &FieldRef| matches!(field.data_type(), DataType::Dictionary(keys, _) if keys.primitive_width() < Some(ROOMY));

@@ -25,6 +25,10 @@ impl Metadata for FileMeta {
         field.map_or_else(|| self.field(column), Ok)
     }
 
+    fn replaces_dictionaries(&self) -> bool {
+        self.replaces_dictionaries()
+    }
+
     fn column_count(&self) -> usize {
         self.column_count()
     }

@@ -310,6 +310,11 @@ impl FileMeta {
         self.batches.get(batch).ok_or_else(|| Error::invalid_argument("the metadata of a batch is not loaded"))
     }
 
+    /// Whether it is a stream that gives some dictionary more than once.
+    pub(super) fn replaces_dictionaries(&self) -> bool {
+        self.form == Form::Stream && self.dictionaries.blocks.len() > self.schema.dictionaries.len()
+    }
+
     pub(super) fn dictionary(&self, message: usize) -> Result<&BatchMeta> {
         self.dictionaries.get(message).ok_or_else(|| Error::invalid_argument("the metadata of a dictionary is not loaded"))
     }
