@@ -17,10 +17,20 @@ use crate::format::Result;
 #[derive(Debug)]
 pub(super) struct Delta;
 
+/// Neighbours of a sample that are looked at together ...
+const RUN: usize = 64;
+/// ... which is done with one of so many runs, before all are.
+const LOOKED_AT_PART: usize = 4;
+/// No more than one of so many goes the other way by chance, such as that to the next run.
+const ODD_PART: usize = 16;
+
 impl Encoding for Delta {
     fn estimate(&self, sample: &Sample<'_>) -> Option<Cost> {
         let (true, Values::Fixed { ptype, bytes }) = (is_lane(sample.values().ptype()), sample.values()) else { return None };
         if sample.count() < BLOCK / 4 {
+            return None;
+        }
+        if !with_lane!(ptype, T => may_narrow(&words_from::<T>(bytes))) {
             return None;
         }
         let packed = with_lane!(ptype, T => packed::<T>(bytes, *ptype, sample))?;
@@ -70,15 +80,34 @@ fn in_planes<T: Lane>(ptype: PType, sample: &Sample<'_>, most: f64) -> Option<Co
     let Values::Fixed { bytes, .. } = sample.all() else { return None };
     let words = words_from::<T>(bytes);
     let words = piece(&words);
-    let differences: Vec<T> = words.windows(2).map(|pair| pair[1].minus(pair[0])).collect();
-    let least = words.iter().min()?;
-    let bits = |words: &mut dyn Iterator<Item = u8>| words.map(usize::from).sum::<usize>();
-    let of_values = bits(&mut words.iter().map(|word| word.minus(*least).bits()));
-    let of_differences = bits(&mut differences.iter().map(|word| word.bits().min(T::default().minus(*word).bits())));
-    if sample.goal().zstd_level.is_none() || of_differences >= of_values {
+    if sample.goal().zstd_level.is_none() || !are_narrower(words) {
         return None;
     }
+    let differences: Vec<T> = words.windows(2).map(|pair| pair[1].minus(pair[0])).collect();
     cost_of(&differences, ptype, sample, most)
+}
+
+/// Whether it is worth a closer look: most values have nothing to do with their neighbours, and some of the sample show it.
+fn may_narrow<T: Lane>(sampled: &[T]) -> bool {
+    let looked_at: Vec<T> = sampled.chunks(RUN).step_by(LOOKED_AT_PART).flatten().copied().collect();
+    are_narrower(&looked_at)
+}
+
+/// Whether differences of neighbours, upwards or downwards, have fewer bits in all than those from the least of them. Where they go both ways, each takes a bit to say which.
+fn are_narrower<T: Lane>(words: &[T]) -> bool {
+    let least = words.iter().copied().min().unwrap_or_default();
+    let of_values: usize = words.iter().map(|word| usize::from(word.minus(least).bits())).sum();
+    let (mut of_differences, mut upwards, mut downwards) = (0, 0, 0);
+    for pair in words.windows(2) {
+        let (up, down) = (pair[1].minus(pair[0]).bits(), pair[0].minus(pair[1]).bits());
+        of_differences += usize::from(up.min(down));
+        upwards += usize::from(up < down);
+        downwards += usize::from(down < up);
+    }
+    if upwards.min(downwards) > words.len() / ODD_PART {
+        of_differences += words.len();
+    }
+    of_values > of_differences
 }
 
 /// The first value of each block, and all differences. That of a first value means nothing and repeats the next one, so that an even slope is a
@@ -139,5 +168,54 @@ fn sum<T: Lane>(first: T, block: &mut [T]) {
             value = value.plus(*slot);
             *slot = value;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
+    use super::super::EncodeOptions;
+    use super::super::frame::Frame;
+    use super::*;
+
+    const COUNT: i64 = 20_000;
+
+    /// What the values cost as FRAME and what their differences do, and whether the look at a few of them finds the latter worth a closer look.
+    fn costs(numbers: &[i64]) -> (f64, f64, bool) {
+        let values = Values::Fixed { ptype: PType::I64, bytes: Buffer::from(numbers.as_bytes()) };
+        let options = EncodeOptions::default();
+        let sample = Context::root(&options, None).sample(&values).unwrap();
+        let Values::Fixed { bytes, ptype } = sample.values() else { panic!("numbers") };
+        let differences = packed::<u64>(bytes, *ptype, &sample).unwrap();
+        (Frame.estimate(&sample).unwrap().bytes, differences.bytes, may_narrow(&words_from::<u64>(bytes)))
+    }
+
+    #[test]
+    fn a_look_at_some_values_passes_by_no_differences_that_are_smaller() {
+        let mut random = StdRng::seed_from_u64(11);
+        let mut found = [0; 2];
+        for bits in [3, 10, 20, 40] {
+            let mut noise = |bits: u32| random.random_range(0..1_i64 << bits);
+            let mut last = 0;
+            let walk = (0..COUNT).map(|_| {
+                last += noise(bits) - (1 << bits >> 1);
+                last
+            });
+            let walk: Vec<i64> = walk.collect();
+            let slope: Vec<i64> = (0..COUNT).map(|row| (row << bits) + noise(bits)).collect();
+            let falling: Vec<i64> = (0..COUNT).map(|row| -(row << bits)).collect();
+            let saw: Vec<i64> = (0..COUNT).map(|row| (row % 1000) << bits).collect();
+            let by_chance: Vec<i64> = (0..COUNT).map(|_| noise(bits)).collect();
+            let outliers: Vec<i64> = (0..COUNT).map(|row| if row % 100 == 3 { i64::MIN } else { noise(bits) }).collect();
+            for numbers in [walk, slope, falling, saw, by_chance, outliers] {
+                let (values, differences, is_looked_at) = costs(&numbers);
+                assert!(is_looked_at || differences >= values, "{bits} bits: {differences} beside {values}: {:?}", &numbers[..10]);
+                found[usize::from(is_looked_at)] += 1;
+            }
+        }
+        // Neither always nor never.
+        assert!(found[0] >= 4 && found[1] >= 12, "{found:?}");
     }
 }

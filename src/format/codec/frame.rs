@@ -23,6 +23,8 @@ const PATCHES_BYTES: f64 = 100.0;
 const PATCH_BYTES: f64 = 1.75;
 /// No more than one value in so many is patched.
 const PATCHED_PART: usize = 4;
+/// One in so many of a sample says about which values are the lowest.
+const QUANTILE_PART: usize = 4;
 /// Fewer values of a block than this are unpacked one by one.
 const SINGLES_MAX: usize = 16;
 
@@ -102,14 +104,20 @@ impl<T: Lane> Plan<T> {
     /// The cheapest plan for `count` values, of which some are sampled and, if known, the bounds are given. Numbers are ordered ones.
     fn of(sample: &[T], bounds: Option<(T, T)>, count: usize) -> Option<Self> {
         let least = sample.iter().copied().min()?;
-        // Values far below the others are better patched than looked up to: a few, or as many as differences may have that jump back.
-        let mut sorted = sample.to_vec();
-        let mut quantile = |part: usize| *sorted.select_nth_unstable(sample.len() / part).1;
-        let low_values = [quantile(2 * PATCHED_PART), quantile(50)];
         let bounds = bounds.unwrap_or((least, sample.iter().copied().max()?));
         let (reference, width) = whole(bounds);
         let mut best = Self { reference, width, bytes: Self::packed(width, count) };
-        for reference in [bounds.0, least].into_iter().chain(low_values) {
+        // Nothing takes less than the nodes of patches.
+        if best.bytes <= PATCHES_BYTES {
+            return Some(best);
+        }
+        // Values far below the others are better patched than looked up to: a few, or as many as differences may have that jump back.
+        let mut sorted: Vec<T> = sample.iter().copied().step_by(QUANTILE_PART).collect();
+        let length = sorted.len();
+        let mut quantile = |part: usize| *sorted.select_nth_unstable(length / part).1;
+        let mut references = vec![bounds.0, least, quantile(50), quantile(2 * PATCHED_PART)];
+        references.dedup();
+        for reference in references {
             best.improve(reference, width, sample, count);
         }
         Some(best)

@@ -17,7 +17,7 @@ const RUN: usize = 64;
 /// The least number of values in a sample; a page of fewer is its own sample.
 const SAMPLE_MIN: usize = 1024;
 /// Bytes compressed to guess a ratio.
-const TEXT_MAX: usize = 16 << 10;
+const TEXT_MAX: usize = 8 << 10;
 
 /// What ZSTD takes for a raw byte ...
 const ZSTD_NANOS: f64 = 0.55;

@@ -7,6 +7,9 @@ use crate::format::error::Result;
 
 /// Slots after which it is looked at whether the dictionary pays. Its first values always cost more than they save.
 const WINDOW: usize = 32 << 10;
+/// What a page costs takes as long to find out as to encode it: after the first pages, one of so many stands for those before it.
+const JUDGED_FIRST: usize = 4;
+const JUDGED_PART: usize = 4;
 /// What a window costs at most in comparison with pages by themselves, and the first one. More text than a page has is compressed better than a
 /// sample shows.
 const WORTH: f64 = 1.1;
@@ -47,6 +50,8 @@ pub(super) struct Sharing {
     /// There was no room for the values of all pages.
     is_full: bool,
     pages: usize,
+    /// Slots of the pages since the last one of which it is known what it costs.
+    not_judged: usize,
     total: Costs,
     window: Costs,
     /// The first code that is in no page of the dictionary yet.
@@ -75,11 +80,16 @@ impl Sharing {
             self.end();
             return Ok(None);
         };
-        let PageCosts { own, shared } = builder.costs(values, &codes, before, options)?;
-        let costs = Costs { slots: values.len(), shared, own };
-        self.window.add(costs);
-        self.total.add(costs);
         self.pages += 1;
+        self.not_judged += values.len();
+        if self.pages <= JUDGED_FIRST || self.pages.is_multiple_of(JUDGED_PART) {
+            let PageCosts { own, shared } = builder.costs(values, &codes, before, options)?;
+            let slots = std::mem::take(&mut self.not_judged);
+            let times = slots as f64 / values.len().max(1) as f64;
+            let costs = Costs { slots, shared: shared * times, own: own * times };
+            self.window.add(costs);
+            self.total.add(costs);
+        }
         Ok(Some(Coded { codes, new: builder.values(before..builder.len())? }))
     }
 
@@ -239,6 +249,30 @@ mod tests {
             sharing = sharing.next_chunk();
         }
         assert_eq!(chunks.iter().filter(|tried| **tried).count(), 4, "{chunks:?}");
+    }
+
+    #[test]
+    fn a_page_stands_for_those_before_it() {
+        let mut sharing = Sharing::default();
+        let same = page(|row| row * row % 3001);
+        let mut judged = Vec::new();
+        for _ in 0..12 {
+            assert!(take_part(&mut sharing, &same));
+            judged.push(sharing.total.slots as u64 / ROWS);
+        }
+        assert_eq!(judged, [1, 2, 3, 4, 4, 4, 4, 8, 8, 8, 8, 12]);
+        // About what it is if each is asked.
+        let mut builder = DictionaryBuilder::new(PType::Bytes, Compression::Small.dictionary_bytes());
+        let options = EncodeOptions { compression: Compression::Small, ..Default::default() };
+        let mut each = Costs::default();
+        for _ in 0..12 {
+            let before = builder.len();
+            let codes = builder.codes(&same, None).unwrap();
+            let PageCosts { own, shared } = builder.costs(&same, &codes, before, &options).unwrap();
+            each.add(Costs { slots: same.len(), shared, own });
+        }
+        let alike = |a: f64, b: f64| (a / b - 1.0).abs() < 0.01;
+        assert!(alike(sharing.total.shared, each.shared) && alike(sharing.total.own, each.own), "{:?} {each:?}", sharing.total);
     }
 
     #[test]
