@@ -7,7 +7,8 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int8Array, NullArray, RecordBatch, StringArray, StringViewArray};
 use arrow::compute::cast;
 use arrow::datatypes::{ArrowDictionaryKeyType, DataType, Field, Int8Type, Int16Type, Int64Type, Schema, UInt8Type};
-use arrow_ipc::writer::{FileWriter, StreamWriter};
+use arrow_ipc::root_as_message;
+use arrow_ipc::writer::{DictionaryHandling, FileWriter, IpcWriteOptions, StreamWriter};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_fermion::register;
 use tempfile::TempDir;
@@ -147,6 +148,64 @@ async fn all_values_of_a_stream_have_keys() {
     }
     folders.sql("COPY s3 TO '{}/copy.ipc' STORED AS ALKAID; CREATE EXTERNAL TABLE copy STORED AS ALKAID LOCATION '{}/copy.ipc'").await;
     assert_eq!(folders.texts("SELECT d FROM copy ORDER BY d").await, values);
+}
+
+/// One dictionary is replaced, another is never given, as a writer may do that has only nulls of it.
+#[tokio::test]
+async fn a_stream_may_have_no_more_messages_than_dictionaries() {
+    let folders = Folders::new();
+    let numbers = |from: u32| {
+        dictionary::<Int8Type>((0..100).map(Some), Arc::new(StringArray::from_iter_values((from..from + 100).map(|value| format!("{value:03}")))))
+    };
+    let nulls = dictionary::<Int8Type>((0..100).map(|_| None), words(&[]));
+    let fields = ["d", "e"].map(|name| Field::new(name, nulls.data_type().clone(), true));
+    let schema = Arc::new(Schema::new(fields.to_vec()));
+    let mut writer = StreamWriter::try_new(Vec::new(), &schema).unwrap();
+    for from in [0, 100] {
+        writer.write(&RecordBatch::try_new(Arc::clone(&schema), vec![numbers(from), Arc::clone(&nulls)]).unwrap()).unwrap();
+    }
+    let stream = writer.into_inner().unwrap();
+    std::fs::write(folders.directory.path().join("t.arrows"), without_message(&stream, 2)).unwrap();
+    folders.sql("CREATE EXTERNAL TABLE t STORED AS ALKAID LOCATION '{}/t.arrows'").await;
+    let expected: Vec<String> = (0..200).map(|value| format!("{value:03}")).collect();
+    assert_eq!(folders.texts("SELECT d FROM t ORDER BY d").await, expected);
+    assert_eq!(folders.texts("SELECT d FROM t GROUP BY d ORDER BY d").await, expected);
+    assert_eq!(folders.texts("SELECT DISTINCT e FROM t").await, ["-"]);
+}
+
+/// A stream but for one of its messages.
+fn without_message(stream: &[u8], index: usize) -> Vec<u8> {
+    let mut start = 0;
+    for message in 0.. {
+        let length = u32::from_le_bytes(stream[start + 4..start + 8].try_into().unwrap()) as usize;
+        let metadata = &stream[start + 8..start + 8 + length];
+        let end = start + 8 + length + usize::try_from(root_as_message(metadata).unwrap().bodyLength()).unwrap();
+        if message == index {
+            return [&stream[..start], &stream[end..]].concat();
+        }
+        start = end;
+    }
+    unreachable!("streams have an end")
+}
+
+/// What is added to a dictionary needs no wider keys.
+#[tokio::test]
+async fn a_stream_that_adds_to_a_dictionary_keeps_its_keys() {
+    let folders = Folders::new();
+    let values: Vec<String> = (0..120).map(|value| format!("value {value:03}")).collect();
+    let schema = Arc::new(Schema::new(vec![Field::new("d", DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8)), true)]));
+    let options = IpcWriteOptions::default().with_dictionary_handling(DictionaryHandling::Delta);
+    let file = File::create(folders.directory.path().join("t.arrows")).unwrap();
+    let mut writer = StreamWriter::try_new_with_options(file, &schema, options).unwrap();
+    for count in [40, 80, 120] {
+        let keys = (count - 40..count).map(|key| Some(i8::try_from(key).unwrap()));
+        let column = dictionary::<Int8Type>(keys, Arc::new(StringArray::from_iter_values(&values[..count])));
+        writer.write(&RecordBatch::try_new(Arc::clone(&schema), vec![column]).unwrap()).unwrap();
+    }
+    writer.finish().unwrap();
+    let sql = "CREATE EXTERNAL TABLE t STORED AS ALKAID LOCATION '{}/t.arrows'; SELECT DISTINCT arrow_typeof(d) FROM t";
+    assert_eq!(folders.texts(sql).await, ["Dictionary(Int8, Utf8)"]);
+    assert_eq!(folders.texts("SELECT d FROM t ORDER BY d").await, values);
 }
 
 /// A file by itself keeps its keys.

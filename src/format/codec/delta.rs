@@ -93,13 +93,18 @@ fn may_narrow<T: Lane>(sampled: &[T]) -> bool {
     are_narrower(&looked_at)
 }
 
-/// Whether differences of neighbours, upwards or downwards, have fewer bits in all than those from the least of them. Where they go both ways, each takes a bit to say which.
+/// Whether differences of neighbours have fewer bits in all than the values. Those are counted from their least, and differences from the one in the middle of all,
+/// of which an even step, however long, leaves none. Where they go both ways from there, each takes a bit to say which.
 fn are_narrower<T: Lane>(words: &[T]) -> bool {
     let least = words.iter().copied().min().unwrap_or_default();
     let of_values: usize = words.iter().map(|word| usize::from(word.minus(least).bits())).sum();
+    // Small ones of both directions are neighbours once their top bit is flipped.
+    let mut differences: Vec<T> = words.windows(2).map(|pair| pair[1].minus(pair[0]).xor(T::top_bit())).collect();
+    let Some(last) = differences.len().checked_sub(1) else { return false };
+    let middle = *differences.select_nth_unstable(last / 2).1;
     let (mut of_differences, mut upwards, mut downwards) = (0, 0, 0);
-    for pair in words.windows(2) {
-        let (up, down) = (pair[1].minus(pair[0]).bits(), pair[0].minus(pair[1]).bits());
+    for difference in differences {
+        let (up, down) = (difference.minus(middle).bits(), middle.minus(difference).bits());
         of_differences += usize::from(up.min(down));
         upwards += usize::from(up < down);
         downwards += usize::from(down < up);
@@ -209,7 +214,16 @@ mod tests {
             let saw: Vec<i64> = (0..COUNT).map(|row| (row % 1000) << bits).collect();
             let by_chance: Vec<i64> = (0..COUNT).map(|_| noise(bits)).collect();
             let outliers: Vec<i64> = (0..COUNT).map(|row| if row % 100 == 3 { i64::MIN } else { noise(bits) }).collect();
-            for numbers in [walk, slope, falling, saw, by_chance, outliers] {
+            // However long the steps are, if they are even.
+            let long: Vec<i64> = (0..COUNT).map(|row| row.wrapping_mul(5_000_000_000_000_000_003) >> (40 - bits)).collect();
+            let wrapped: Vec<i64> = (0..COUNT).map(|row| row * ((1 << bits) - 1) % ((1 << (bits + 3)) + 3)).collect();
+            let mut base = 0;
+            let teeth = (0..COUNT).map(|row| {
+                base = if row % 8 == 0 { noise(bits) } else { base };
+                base + (row % 8 << bits)
+            });
+            let teeth: Vec<i64> = teeth.collect();
+            for numbers in [walk, slope, falling, saw, by_chance, outliers, long, wrapped, teeth] {
                 let (values, differences, is_looked_at) = costs(&numbers);
                 assert!(is_looked_at || differences >= values, "{bits} bits: {differences} beside {values}: {:?}", &numbers[..10]);
                 found[usize::from(is_looked_at)] += 1;

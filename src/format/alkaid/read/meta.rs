@@ -1,6 +1,6 @@
 //! The metadata of an open file or stream.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -310,9 +310,15 @@ impl FileMeta {
         self.batches.get(batch).ok_or_else(|| Error::invalid_argument("the metadata of a batch is not loaded"))
     }
 
-    /// Whether it is a stream that gives some dictionary more than once.
+    /// Whether it is a stream that defines some dictionary more than once.
     pub(super) fn replaces_dictionaries(&self) -> bool {
-        self.form == Form::Stream && self.dictionaries.blocks.len() > self.schema.dictionaries.len()
+        let messages = (0..self.dictionaries.blocks.len()).filter_map(|index| self.dictionaries.get(index));
+        let mut defined = messages.filter_map(|meta| match meta.kind {
+            Kind::Dictionary { id, is_delta: false } => Some(id),
+            _ => None,
+        });
+        let mut seen = HashSet::new();
+        self.form == Form::Stream && !defined.all(|id| seen.insert(id))
     }
 
     pub(super) fn dictionary(&self, message: usize) -> Result<&BatchMeta> {

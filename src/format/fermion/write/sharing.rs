@@ -7,9 +7,12 @@ use crate::format::error::Result;
 
 /// Slots after which it is looked at whether the dictionary pays. Its first values always cost more than they save.
 const WINDOW: usize = 32 << 10;
-/// What a page costs takes as long to find out as to encode it: after the first pages, one of so many stands for those before it.
+/// What a page costs takes as long to find out as to encode it: after the first pages, one of so many is judged, and stands for those behind it ...
 const JUDGED_FIRST: usize = 4;
 const JUDGED_PART: usize = 4;
+/// ... that are not longer than so many of it, and have as many new values but for this part of their slots.
+const ALIKE_TIMES: usize = 2;
+const ALIKE_PART: f64 = 0.125;
 /// What a window costs at most in comparison with pages by themselves, and the first one. More text than a page has is compressed better than a
 /// sample shows.
 const WORTH: f64 = 1.1;
@@ -23,6 +26,26 @@ struct Costs {
     slots: usize,
     shared: f64,
     own: f64,
+}
+
+/// A page that stands for others.
+#[derive(Debug, Clone, Copy, Default)]
+struct Judged {
+    costs: Costs,
+    new: usize,
+}
+
+impl Judged {
+    fn is_like(&self, slots: usize, new: usize) -> bool {
+        let part = |new: usize, slots: usize| new as f64 / slots.max(1) as f64;
+        slots <= ALIKE_TIMES * self.costs.slots && (part(new, slots) - part(self.new, self.costs.slots)).abs() <= ALIKE_PART
+    }
+
+    /// What a page of so many slots costs that is like this one.
+    fn costs(&self, slots: usize) -> Costs {
+        let times = slots as f64 / self.costs.slots.max(1) as f64;
+        Costs { slots, shared: self.costs.shared * times, own: self.costs.own * times }
+    }
 }
 
 impl Costs {
@@ -50,8 +73,8 @@ pub(super) struct Sharing {
     /// There was no room for the values of all pages.
     is_full: bool,
     pages: usize,
-    /// Slots of the pages since the last one of which it is known what it costs.
-    not_judged: usize,
+    /// The last one of which it was found out what it costs.
+    judged: Judged,
     total: Costs,
     window: Costs,
     /// The first code that is in no page of the dictionary yet.
@@ -81,15 +104,14 @@ impl Sharing {
             return Ok(None);
         };
         self.pages += 1;
-        self.not_judged += values.len();
-        if self.pages <= JUDGED_FIRST || self.pages.is_multiple_of(JUDGED_PART) {
+        let (slots, new) = (values.len(), builder.len() - before);
+        if self.pages <= JUDGED_FIRST || self.pages.is_multiple_of(JUDGED_PART) || !self.judged.is_like(slots, new) {
             let PageCosts { own, shared } = builder.costs(values, &codes, before, options)?;
-            let slots = std::mem::take(&mut self.not_judged);
-            let times = slots as f64 / values.len().max(1) as f64;
-            let costs = Costs { slots, shared: shared * times, own: own * times };
-            self.window.add(costs);
-            self.total.add(costs);
+            self.judged = Judged { costs: Costs { slots, shared, own }, new };
         }
+        let costs = self.judged.costs(slots);
+        self.window.add(costs);
+        self.total.add(costs);
         Ok(Some(Coded { codes, new: builder.values(before..builder.len())? }))
     }
 
@@ -252,26 +274,28 @@ mod tests {
     }
 
     #[test]
-    fn a_page_stands_for_those_before_it() {
-        let mut sharing = Sharing::default();
-        let same = page(|row| row * row % 3001);
-        let mut judged = Vec::new();
-        for _ in 0..12 {
-            assert!(take_part(&mut sharing, &same));
-            judged.push(sharing.total.slots as u64 / ROWS);
-        }
-        assert_eq!(judged, [1, 2, 3, 4, 4, 4, 4, 8, 8, 8, 8, 12]);
-        // About what it is if each is asked.
-        let mut builder = DictionaryBuilder::new(PType::Bytes, Compression::Small.dictionary_bytes());
+    fn a_page_stands_for_those_behind_it_that_are_like_it() {
+        let some = |index: u64| page(move |row| row * row % (3001 + 2 * index));
+        let (new, short) = (page(|row| 10_000 + row), |index| some(index).slice(100, 300));
+        // The 9th is short, the 10th has no value of those before it, and of the 12th, nobody longer can be judged by.
+        let pages = (1..=8).map(some).chain([short(8), new, some(9), short(9), some(10), some(11)]);
         let options = EncodeOptions { compression: Compression::Small, ..Default::default() };
-        let mut each = Costs::default();
-        for _ in 0..12 {
+        let mut sharing = Sharing::default();
+        let mut builder = DictionaryBuilder::new(PType::Bytes, Compression::Small.dictionary_bytes());
+        let (mut each, mut judged) = (Costs::default(), Vec::new());
+        for page in pages {
+            let last = sharing.judged.costs.own;
+            assert!(take_part(&mut sharing, &page));
+            judged.push(sharing.judged.costs.own != last);
             let before = builder.len();
-            let codes = builder.codes(&same, None).unwrap();
-            let PageCosts { own, shared } = builder.costs(&same, &codes, before, &options).unwrap();
-            each.add(Costs { slots: same.len(), shared, own });
+            let codes = builder.codes(&page, None).unwrap();
+            let PageCosts { own, shared } = builder.costs(&page, &codes, before, &options).unwrap();
+            each.add(Costs { slots: page.len(), shared, own });
         }
-        let alike = |a: f64, b: f64| (a / b - 1.0).abs() < 0.01;
+        assert_eq!(judged, [1, 1, 1, 1, 0, 0, 0, 1, 0, 1, 1, 1, 1, 0].map(|judged| judged == 1));
+        // About what it is if each is judged.
+        assert_eq!(sharing.total.slots, each.slots);
+        let alike = |a: f64, b: f64| (a / b - 1.0).abs() < 0.03;
         assert!(alike(sharing.total.shared, each.shared) && alike(sharing.total.own, each.own), "{:?} {each:?}", sharing.total);
     }
 
