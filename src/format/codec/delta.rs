@@ -220,7 +220,7 @@ mod tests {
             let mut base = 0;
             let teeth = (0..COUNT).map(|row| {
                 base = if row % 8 == 0 { noise(bits) } else { base };
-                base + (row % 8 << bits)
+                base + ((row % 8) << bits)
             });
             let teeth: Vec<i64> = teeth.collect();
             for numbers in [walk, slope, falling, saw, by_chance, outliers, long, wrapped, teeth] {
