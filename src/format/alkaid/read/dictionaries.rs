@@ -73,6 +73,11 @@ impl Epochs {
         Ok(Self { by_id: by_id.into_iter().map(epochs).collect() })
     }
 
+    /// Whether some dictionary has more than one.
+    pub(super) fn replace_any(&self) -> bool {
+        self.by_id.values().any(|epochs| epochs.len() > 1)
+    }
+
     /// The epoch of a dictionary for a batch at `place`; all of a file are there from the beginning. `None` where the first comes later: the batch has only nulls.
     fn at(&self, id: i64, place: u64) -> Option<(usize, &Epoch)> {
         let epochs = self.by_id.get(&id)?;

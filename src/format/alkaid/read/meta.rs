@@ -1,6 +1,6 @@
 //! The metadata of an open file or stream.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -312,13 +312,7 @@ impl FileMeta {
 
     /// Whether it is a stream that defines some dictionary more than once.
     pub(super) fn replaces_dictionaries(&self) -> bool {
-        let messages = (0..self.dictionaries.blocks.len()).filter_map(|index| self.dictionaries.get(index));
-        let mut defined = messages.filter_map(|meta| match meta.kind {
-            Kind::Dictionary { id, is_delta: false } => Some(id),
-            _ => None,
-        });
-        let mut seen = HashSet::new();
-        self.form == Form::Stream && !defined.all(|id| seen.insert(id))
+        self.form == Form::Stream && self.epochs().is_ok_and(Epochs::replace_any)
     }
 
     pub(super) fn dictionary(&self, message: usize) -> Result<&BatchMeta> {

@@ -277,7 +277,7 @@ mod tests {
     fn a_page_stands_for_those_behind_it_that_are_like_it() {
         let some = |index: u64| page(move |row| row * row % (3001 + 2 * index));
         let (new, short) = (page(|row| 10_000 + row), |index| some(index).slice(100, 300));
-        // The 9th is short, the 10th has no value of those before it, and of the 12th, nobody longer can be judged by.
+        // The 9th is short, the 10th has no value of those before it, and the 12th, short again, is judged but stands for none that is longer.
         let pages = (1..=8).map(some).chain([short(8), new, some(9), short(9), some(10), some(11)]);
         let options = EncodeOptions { compression: Compression::Small, ..Default::default() };
         let mut sharing = Sharing::default();
