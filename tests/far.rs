@@ -119,6 +119,20 @@ async fn metric(session: &SessionContext, sql: &str, name: &str) -> usize {
     plan.metrics().unwrap().sum_by_name(name).unwrap().as_usize()
 }
 
+/// How often a query waits for bytes once a file is forgotten. The kernel reads ahead as soon as it is asked whether it has something: of a fast disk, all may be there before it is
+/// needed, and it is tried again then.
+#[cfg(target_os = "linux")]
+async fn rounds_after(session: &SessionContext, sql: &str, forget: impl Fn()) -> usize {
+    for _ in 0..20 {
+        forget();
+        match metric(session, sql, "request_rounds").await {
+            0 => {}
+            rounds => return rounds,
+        }
+    }
+    0
+}
+
 const FILTERS: [&str; 4] = ["kind = 1", "kind = 1 AND c = 3", "kind = 0 AND a > 0", "kind = 2"];
 
 /// Queries with this filter, and how many rows each gives if it says nothing of their order. The number of a row is its id.
@@ -177,8 +191,7 @@ async fn rows_of_a_file_that_the_kernel_has_forgotten_are_those_in_memory() {
         check(&sessions, "the second half is forgotten", || forget(bytes.len() / 2)).await;
         check(&sessions, "all is forgotten", || forget(0)).await;
         let sql = "SELECT sum(a), sum(b), sum(d), sum(e) FROM t WHERE c = 3";
-        forget(0);
-        let forgotten = metric(&sessions[0], sql, "request_rounds").await;
+        let forgotten = rounds_after(&sessions[0], sql, || forget(0)).await;
         let known = metric(&sessions[0], sql, "request_rounds").await;
         assert!(known < forgotten, "{known}, {forgotten}");
     }
@@ -226,10 +239,12 @@ async fn columns_that_the_kernel_has_forgotten_are_waited_for_together() {
     let sums = (0..30).map(|index| format!("sum(n{index})")).collect::<Vec<_>>().join(", ");
     let sql = format!("SELECT {sums} FROM t WHERE kind = 1");
     assert!(rows(&far, &sql).await == rows(&near, &sql).await);
-    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
-    // Of the first column, which is a bit for each row, that is all.
-    pages.iter().for_each(|page| file.read_exact_at(&mut [0], page.start).unwrap());
-    let rounds = metric(&far, &sql, "request_rounds").await;
+    let forget = || {
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        // Of the first column, which is a bit for each row, that is all.
+        pages.iter().for_each(|page| file.read_exact_at(&mut [0], page.start).unwrap());
+    };
+    let rounds = rounds_after(&far, &sql, forget).await;
     assert!((1..=4).contains(&rounds), "{rounds}");
 }
 

@@ -30,11 +30,16 @@ pub(super) fn may_share(sample: &Sample<'_>) -> bool {
     entries <= DISTINCT_PART_MAX * count && entries * width > ENTRIES_PART_MIN * code_cost(entries, count).bytes
 }
 
-/// What a page costs by itself, and as codes of its chunk's dictionary with the values that it brought there.
-#[derive(Debug, Clone, Copy)]
+/// What parts of a page cost, or of one like it.
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PageCosts {
-    pub(crate) own: f64,
-    pub(crate) shared: f64,
+    /// All without a dictionary.
+    pub(crate) plain: f64,
+    /// Its codes of a dictionary by itself, and of its chunk's.
+    pub(crate) own_codes: f64,
+    pub(crate) codes: f64,
+    /// Each value in either.
+    pub(crate) value: f64,
 }
 
 /// Tells the values of a chunk apart, page by page, and keeps one of each.
@@ -48,11 +53,14 @@ pub(crate) struct DictionaryBuilder {
     bytes: Vec<u8>,
     /// Where each value ends.
     ends: Vec<usize>,
+    /// The last page in which each was counted, and the last one of all.
+    counted_in: Vec<u32>,
+    page: u32,
 }
 
 impl DictionaryBuilder {
     pub(crate) fn new(ptype: PType, bytes_max: usize) -> Self {
-        Self { ptype, bytes_max, table: Some(Table::new()), bytes: Vec::new(), ends: Vec::new() }
+        Self { ptype, bytes_max, table: Some(Table::new()), bytes: Vec::new(), ends: Vec::new(), counted_in: Vec::new(), page: 0 }
     }
 
     /// How many values there are.
@@ -70,7 +78,7 @@ impl DictionaryBuilder {
     /// Bytes in memory, about.
     pub(crate) fn memory_size(&self) -> usize {
         // A slot is half free, of eight bytes, and has a hash beside it.
-        self.bytes.len() + 40 * self.ends.len()
+        self.bytes.len() + 44 * self.ends.len()
     }
 
     /// Adds no more values.
@@ -140,8 +148,22 @@ impl DictionaryBuilder {
         Some(codes)
     }
 
-    /// What a page of these codes costs by itself, and here, where there were `before` values without it.
-    pub(crate) fn costs(&self, values: &Values, codes: &[u32], before: usize, options: &EncodeOptions) -> Result<PageCosts> {
+    /// How many values a page of these codes has.
+    pub(crate) fn distinct(&mut self, codes: &[u32]) -> usize {
+        self.page += 1;
+        self.counted_in.resize(self.len(), 0);
+        let mut count = 0;
+        for &code in codes {
+            if let Some(page) = self.counted_in.get_mut(code as usize) {
+                count += usize::from(*page != self.page);
+                *page = self.page;
+            }
+        }
+        count
+    }
+
+    /// What a page of these codes costs.
+    pub(crate) fn costs(&self, values: &Values, codes: &[u32], options: &EncodeOptions) -> Result<PageCosts> {
         let context = Context::root(options, None);
         let mut local = vec![u32::MAX; self.len()];
         let mut used = Vec::new();
@@ -154,14 +176,15 @@ impl DictionaryBuilder {
         let own_codes: Vec<u32> = codes.iter().filter_map(|&code| local.get(code as usize).copied()).collect();
         let entries = context.least_cost(&self.pick(&used)?)?;
         // Text that repeats itself is never better off without a dictionary; a sample would only see less of it.
-        let otherwise = match values {
+        let plain = match values {
             Values::Bytes(_) => f64::INFINITY,
             _ => context.child(&[EncodingId::Dictionary]).least_cost(values)?,
         };
-        let new = real(self.len() - before) / real(used.len().max(1));
         Ok(PageCosts {
-            own: otherwise.min(estimate_codes(&own_codes, &context.child(&[EncodingId::Dictionary]))? + entries),
-            shared: estimate_codes(codes, &context.of_codes())? + entries * new,
+            plain,
+            own_codes: estimate_codes(&own_codes, &context.child(&[EncodingId::Dictionary]))?,
+            codes: estimate_codes(codes, &context.of_codes())?,
+            value: entries / real(used.len().max(1)),
         })
     }
 

@@ -10,9 +10,8 @@ const WINDOW: usize = 32 << 10;
 /// What a page costs takes as long to find out as to encode it: after the first pages, one of so many is judged, and stands for those behind it ...
 const JUDGED_FIRST: usize = 4;
 const JUDGED_PART: usize = 4;
-/// ... that are not longer than so many of it, and have as many new values but for this part of their slots.
-const ALIKE_TIMES: usize = 2;
-const ALIKE_PART: f64 = 0.125;
+/// ... that are not longer than so many of it.
+const LONGER_TIMES: usize = 2;
 /// What a window costs at most in comparison with pages by themselves, and the first one. More text than a page has is compressed better than a
 /// sample shows.
 const WORTH: f64 = 1.1;
@@ -31,20 +30,17 @@ struct Costs {
 /// A page that stands for others.
 #[derive(Debug, Clone, Copy, Default)]
 struct Judged {
-    costs: Costs,
-    new: usize,
+    slots: usize,
+    costs: PageCosts,
 }
 
 impl Judged {
-    fn is_like(&self, slots: usize, new: usize) -> bool {
-        let part = |new: usize, slots: usize| new as f64 / slots.max(1) as f64;
-        slots <= ALIKE_TIMES * self.costs.slots && (part(new, slots) - part(self.new, self.costs.slots)).abs() <= ALIKE_PART
-    }
-
-    /// What a page of so many slots costs that is like this one.
-    fn costs(&self, slots: usize) -> Costs {
-        let times = slots as f64 / self.costs.slots.max(1) as f64;
-        Costs { slots, shared: self.costs.shared * times, own: self.costs.own * times }
+    /// What a page of so many slots and values costs that is like this one, if so many of the values are new.
+    fn costs(&self, slots: usize, distinct: usize, new: usize) -> Costs {
+        let PageCosts { plain, own_codes, codes, value } = self.costs;
+        let times = slots as f64 / self.slots.max(1) as f64;
+        let own = (plain * times).min(own_codes * times + value * distinct as f64);
+        Costs { slots, shared: codes * times + value * new as f64, own }
     }
 }
 
@@ -104,12 +100,11 @@ impl Sharing {
             return Ok(None);
         };
         self.pages += 1;
-        let (slots, new) = (values.len(), builder.len() - before);
-        if self.pages <= JUDGED_FIRST || self.pages.is_multiple_of(JUDGED_PART) || !self.judged.is_like(slots, new) {
-            let PageCosts { own, shared } = builder.costs(values, &codes, before, options)?;
-            self.judged = Judged { costs: Costs { slots, shared, own }, new };
+        let (slots, distinct, new) = (values.len(), builder.distinct(&codes), builder.len() - before);
+        if self.pages <= JUDGED_FIRST || self.pages.is_multiple_of(JUDGED_PART) || slots > LONGER_TIMES * self.judged.slots {
+            self.judged = Judged { slots, costs: builder.costs(values, &codes, options)? };
         }
-        let costs = self.judged.costs(slots);
+        let costs = self.judged.costs(slots, distinct, new);
         self.window.add(costs);
         self.total.add(costs);
         Ok(Some(Coded { codes, new: builder.values(before..builder.len())? }))
@@ -284,13 +279,13 @@ mod tests {
         let mut builder = DictionaryBuilder::new(PType::Bytes, Compression::Small.dictionary_bytes());
         let (mut each, mut judged) = (Costs::default(), Vec::new());
         for page in pages {
-            let last = sharing.judged.costs.own;
+            let last = sharing.judged.costs.value;
             assert!(take_part(&mut sharing, &page));
-            judged.push(sharing.judged.costs.own != last);
+            judged.push(sharing.judged.costs.value != last);
             let before = builder.len();
             let codes = builder.codes(&page, None).unwrap();
-            let PageCosts { own, shared } = builder.costs(&page, &codes, before, &options).unwrap();
-            each.add(Costs { slots: page.len(), shared, own });
+            let judged = Judged { slots: page.len(), costs: builder.costs(&page, &codes, &options).unwrap() };
+            each.add(judged.costs(page.len(), builder.distinct(&codes), builder.len() - before));
         }
         assert_eq!(judged, [1, 1, 1, 1, 0, 0, 0, 1, 0, 1, 1, 1, 1, 0].map(|judged| judged == 1));
         // About what it is if each is judged.
