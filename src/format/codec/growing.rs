@@ -63,6 +63,10 @@ impl DictionaryBuilder {
         Self { ptype, bytes_max, table: Some(Table::new()), bytes: Vec::new(), ends: Vec::new(), counted_in: Vec::new(), page: 0 }
     }
 
+    pub(crate) fn ptype(&self) -> PType {
+        self.ptype
+    }
+
     /// How many values there are.
     pub(crate) fn len(&self) -> usize {
         self.ends.len()

@@ -10,12 +10,13 @@ const WINDOW: usize = 32 << 10;
 /// What a page costs takes as long to find out as to encode it: after the first pages, one of so many is judged, and stands for those behind it ...
 const JUDGED_FIRST: usize = 4;
 const JUDGED_PART: usize = 4;
-/// ... that are not longer than so many of it.
-const LONGER_TIMES: usize = 2;
-/// What a window costs at most in comparison with pages by themselves, and the first one. More text than a page has is compressed better than a
-/// sample shows.
+/// ... that are not longer than so many of it, nor have more than so many times as many values, or as few.
+const ALIKE_TIMES: usize = 2;
+/// What a window costs at most in comparison with pages by themselves, and the first one.
 const WORTH: f64 = 1.1;
 const FIRST_WORTH: f64 = 1.5;
+/// The same of all pages of text, of which more at once than a page has is compressed better than a sample shows.
+const TEXT_WORTH: f64 = 1.03;
 /// Bytes of the values of one page of a dictionary: of text, each page is decoded by itself.
 const PAGE_BYTES: usize = 512 << 10;
 
@@ -31,10 +32,16 @@ struct Costs {
 #[derive(Debug, Clone, Copy, Default)]
 struct Judged {
     slots: usize,
+    distinct: usize,
     costs: PageCosts,
 }
 
 impl Judged {
+    fn is_like(&self, slots: usize, distinct: usize) -> bool {
+        let is_at_most = |a: usize, b: usize| a <= ALIKE_TIMES * b;
+        is_at_most(slots, self.slots) && is_at_most(distinct, self.distinct) && is_at_most(self.distinct, distinct)
+    }
+
     /// What a page of so many slots and values costs that is like this one, if so many of the values are new.
     fn costs(&self, slots: usize, distinct: usize, new: usize) -> Costs {
         let PageCosts { plain, own_codes, codes, value } = self.costs;
@@ -101,8 +108,8 @@ impl Sharing {
         };
         self.pages += 1;
         let (slots, distinct, new) = (values.len(), builder.distinct(&codes), builder.len() - before);
-        if self.pages <= JUDGED_FIRST || self.pages.is_multiple_of(JUDGED_PART) || slots > LONGER_TIMES * self.judged.slots {
-            self.judged = Judged { slots, costs: builder.costs(values, &codes, options)? };
+        if self.pages <= JUDGED_FIRST || self.pages.is_multiple_of(JUDGED_PART) || !self.judged.is_like(slots, distinct) {
+            self.judged = Judged { slots, distinct, costs: builder.costs(values, &codes, options)? };
         }
         let costs = self.judged.costs(slots, distinct, new);
         self.window.add(costs);
@@ -119,7 +126,13 @@ impl Sharing {
         if window.slots == self.total.slots {
             return window.shared <= window.own * FIRST_WORTH;
         }
-        window.shared <= window.own * WORTH && self.total.shared < self.total.own
+        window.shared <= window.own * WORTH && self.pays()
+    }
+
+    /// Whether all pages so far cost less than by themselves.
+    fn pays(&self) -> bool {
+        let is_text = self.builder.as_ref().is_some_and(|builder| builder.ptype() == PType::Bytes);
+        self.total.shared < self.total.own * if is_text { TEXT_WORTH } else { 1.0 }
     }
 
     fn end(&mut self) {
@@ -131,7 +144,7 @@ impl Sharing {
 
     /// Whether the pages that take part are better without it, of which there will be no more.
     pub(super) fn is_in_vain(&self, is_last: bool) -> bool {
-        self.builder.is_some() && (self.is_over || is_last) && (self.is_full || self.pages < 2 || self.total.shared >= self.total.own)
+        self.builder.is_some() && (self.is_over || is_last) && (self.is_full || self.pages < 2 || !self.pays())
     }
 
     /// All values, to do without the dictionary.
@@ -257,7 +270,9 @@ mod tests {
         let mut chunks = Vec::new();
         for chunk in 0..16 {
             // Half of the values of a page come twice in it; none comes in two pages.
-            let taken = (0..20).filter(|index| take_part(&mut sharing, &page(|row| 1_000_000 * (20 * chunk + index) + row / 2))).count();
+            let number = |index: u64, row: u64| (1_000_000 * (20 * chunk + index) + row / 2).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let page = |index| Values::Fixed { ptype: PType::I64, bytes: Buffer::from_iter((0..ROWS).map(|row| number(index, row))) };
+            let taken = (0..20).filter(|index| take_part(&mut sharing, &page(*index))).count();
             assert!(taken < 13);
             if sharing.is_in_vain(true) {
                 assert!(sharing.take().unwrap().is_some());
@@ -270,9 +285,9 @@ mod tests {
 
     #[test]
     fn a_page_stands_for_those_behind_it_that_are_like_it() {
-        let some = |index: u64| page(move |row| row * row % (3001 + 2 * index));
+        let some = |index: u64| page(move |row| row * row % 3001 + index);
         let (new, short) = (page(|row| 10_000 + row), |index| some(index).slice(100, 300));
-        // The 9th is short, the 10th has no value of those before it, and the 12th, short again, is judged but stands for none that is longer.
+        // The 9th is short, the 10th has no value twice, nor one of those before it, and the 12th, short again, stands for none that is longer.
         let pages = (1..=8).map(some).chain([short(8), new, some(9), short(9), some(10), some(11)]);
         let options = EncodeOptions { compression: Compression::Small, ..Default::default() };
         let mut sharing = Sharing::default();
@@ -284,14 +299,28 @@ mod tests {
             judged.push(sharing.judged.costs.value != last);
             let before = builder.len();
             let codes = builder.codes(&page, None).unwrap();
-            let judged = Judged { slots: page.len(), costs: builder.costs(&page, &codes, &options).unwrap() };
-            each.add(judged.costs(page.len(), builder.distinct(&codes), builder.len() - before));
+            let (slots, distinct) = (page.len(), builder.distinct(&codes));
+            let judged = Judged { slots, distinct, costs: builder.costs(&page, &codes, &options).unwrap() };
+            each.add(judged.costs(slots, distinct, builder.len() - before));
         }
-        assert_eq!(judged, [1, 1, 1, 1, 0, 0, 0, 1, 0, 1, 1, 1, 1, 0].map(|judged| judged == 1));
+        assert_eq!(judged, [1, 1, 1, 1, 0, 0, 0, 1, 1, 1, 1, 1, 1, 0].map(|judged| judged == 1));
         // About what it is if each is judged.
         assert_eq!(sharing.total.slots, each.slots);
         let alike = |a: f64, b: f64| (a / b - 1.0).abs() < 0.03;
         assert!(alike(sharing.total.shared, each.shared) && alike(sharing.total.own, each.own), "{:?} {each:?}", sharing.total);
+    }
+
+    #[test]
+    fn text_may_cost_a_little_more_than_a_sample_shows() {
+        for (ptype, shared, pays) in [(PType::Bytes, 102.0, true), (PType::Bytes, 104.0, false), (PType::I64, 99.0, true), (PType::I64, 101.0, false)]
+        {
+            let builder = DictionaryBuilder::new(ptype, Compression::Balanced.dictionary_bytes());
+            let total = Costs { slots: 1 << 16, shared, own: 100.0 };
+            let mut sharing = Sharing { builder: Some(Box::new(builder)), pages: 2, total, window: total, ..Sharing::default() };
+            assert_eq!(sharing.is_in_vain(true), !pays, "{ptype:?}, {shared}");
+            sharing.window.slots -= 1;
+            assert_eq!(sharing.is_worthwhile(), pays, "{ptype:?}, {shared}");
+        }
     }
 
     #[test]
