@@ -35,10 +35,11 @@ pub(super) fn may_share(sample: &Sample<'_>) -> bool {
 pub(crate) struct PageCosts {
     /// All without a dictionary.
     pub(crate) plain: f64,
-    /// Its codes of a dictionary by itself, and of its chunk's.
+    /// Its codes of a dictionary of its own ...
     pub(crate) own_codes: f64,
+    /// ... and of its chunk's.
     pub(crate) codes: f64,
-    /// Each value in either.
+    /// A value in either, on average.
     pub(crate) value: f64,
 }
 
@@ -81,7 +82,7 @@ impl DictionaryBuilder {
 
     /// Bytes in memory, about.
     pub(crate) fn memory_size(&self) -> usize {
-        // A slot is half free, of eight bytes, and has a hash beside it.
+        // A slot is half free, of eight bytes, and has a hash beside it; an end has eight bytes, the page that a value was counted in four.
         self.bytes.len() + 44 * self.ends.len()
     }
 

@@ -10,12 +10,12 @@ const WINDOW: usize = 32 << 10;
 /// What a page costs takes as long to find out as to encode it: after the first pages, one of so many is judged, and stands for those behind it ...
 const JUDGED_FIRST: usize = 4;
 const JUDGED_PART: usize = 4;
-/// ... that are not longer than so many of it, nor have more than so many times as many values, or as few.
+/// ... that have no more than so many times its slots and different values, nor less than one in so many of the values.
 const ALIKE_TIMES: usize = 2;
 /// What a window costs at most in comparison with pages by themselves, and the first one.
 const WORTH: f64 = 1.1;
 const FIRST_WORTH: f64 = 1.5;
-/// The same of all pages of text, of which more at once than a page has is compressed better than a sample shows.
+/// The same of all pages of text, of which more at once than a page has is compressed better, and sooner, than a sample shows.
 const TEXT_WORTH: f64 = 1.03;
 /// Bytes of the values of one page of a dictionary: of text, each page is decoded by itself.
 const PAGE_BYTES: usize = 512 << 10;
@@ -38,8 +38,8 @@ struct Judged {
 
 impl Judged {
     fn is_like(&self, slots: usize, distinct: usize) -> bool {
-        let is_at_most = |a: usize, b: usize| a <= ALIKE_TIMES * b;
-        is_at_most(slots, self.slots) && is_at_most(distinct, self.distinct) && is_at_most(self.distinct, distinct)
+        let is_within = |a: usize, b: usize| a <= ALIKE_TIMES * b;
+        is_within(slots, self.slots) && is_within(distinct, self.distinct) && is_within(self.distinct, distinct)
     }
 
     /// What a page of so many slots and values costs that is like this one, if so many of the values are new.
@@ -129,7 +129,7 @@ impl Sharing {
         window.shared <= window.own * WORTH && self.pays()
     }
 
-    /// Whether all pages so far cost less than by themselves.
+    /// Whether all pages so far likely cost less than by themselves.
     fn pays(&self) -> bool {
         let is_text = self.builder.as_ref().is_some_and(|builder| builder.ptype() == PType::Bytes);
         self.total.shared < self.total.own * if is_text { TEXT_WORTH } else { 1.0 }
@@ -287,7 +287,7 @@ mod tests {
     fn a_page_stands_for_those_behind_it_that_are_like_it() {
         let some = |index: u64| page(move |row| row * row % 3001 + index);
         let (new, short) = (page(|row| 10_000 + row), |index| some(index).slice(100, 300));
-        // The 9th is short, the 10th has no value twice, nor one of those before it, and the 12th, short again, stands for none that is longer.
+        // The 9th is short, the 10th has no value twice, nor one of those before it, and the 12th is short again.
         let pages = (1..=8).map(some).chain([short(8), new, some(9), short(9), some(10), some(11)]);
         let options = EncodeOptions { compression: Compression::Small, ..Default::default() };
         let mut sharing = Sharing::default();
@@ -308,6 +308,20 @@ mod tests {
         assert_eq!(sharing.total.slots, each.slots);
         let alike = |a: f64, b: f64| (a / b - 1.0).abs() < 0.03;
         assert!(alike(sharing.total.shared, each.shared) && alike(sharing.total.own, each.own), "{:?} {each:?}", sharing.total);
+    }
+
+    #[test]
+    fn what_is_not_judged_follows_from_its_slots_and_values() {
+        let judged = |plain| {
+            let costs = PageCosts { plain, own_codes: 200.0, codes: 300.0, value: 2.0 };
+            Judged { slots: 1000, distinct: 100, costs }
+        };
+        let Costs { slots, shared, own } = judged(900.0).costs(500, 80, 10);
+        assert_eq!((slots, shared, own), (500, 0.5 * 300.0 + 10.0 * 2.0, 0.5 * 200.0 + 80.0 * 2.0));
+        assert_eq!(judged(300.0).costs(2000, 160, 0).own, 600.0);
+        let is_like = |slots, distinct| judged(0.0).is_like(slots, distinct);
+        assert!([(2000, 100), (1, 100), (1000, 200), (1000, 50)].into_iter().all(|(slots, distinct)| is_like(slots, distinct)));
+        assert!(![(2001, 100), (1000, 201), (1000, 49)].into_iter().any(|(slots, distinct)| is_like(slots, distinct)));
     }
 
     #[test]
