@@ -250,7 +250,7 @@ mod tests {
     fn some_differences_show_a_pattern_wherever_it_begins() {
         let mut random = StdRng::seed_from_u64(12);
         for phase in 0..8_u64 {
-            // Seven even steps and one that is not, of so many rows that every 16th difference is at the same place of the pattern.
+            // Seven even steps and one that is not. Of so many rows single differences would be looked at 16 apart, all at the same place of the pattern.
             let mut base = 0;
             let words = (phase..phase + 4100).map(|row| {
                 base = if row % 8 == 0 { random.random_range(0..1 << 20) } else { base };

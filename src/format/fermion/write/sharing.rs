@@ -15,7 +15,7 @@ const ALIKE_TIMES: usize = 2;
 /// What a window costs at most in comparison with pages by themselves, and the first one.
 const WORTH: f64 = 1.1;
 const FIRST_WORTH: f64 = 1.5;
-/// The same of all pages of text, of which more at once than a page has is compressed better, and sooner, than a sample shows.
+/// The same of all pages of text, of which more at once than a page has is compressed better than a sample shows.
 const TEXT_WORTH: f64 = 1.03;
 /// Bytes of the values of one page of a dictionary: of text, each page is decoded by itself.
 const PAGE_BYTES: usize = 512 << 10;
