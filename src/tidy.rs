@@ -37,8 +37,9 @@ struct Layer {
     not: &'static [&'static str],
 }
 
-const LAYERS: [Layer; 18] = [
+const LAYERS: [Layer; 19] = [
     Layer { of: "src/format/error.rs", not: &["wire", "codec", "fermion", "alkaid"] },
+    Layer { of: "src/format/search.rs", not: &["wire", "scan", "codec", "fermion", "alkaid"] },
     Layer { of: "src/format/scan.rs", not: &["wire", "codec", "fermion", "alkaid"] },
     Layer { of: "src/format/file.rs", not: &["wire", "codec", "fermion", "alkaid"] },
     Layer { of: "src/format/requests.rs", not: &["wire", "codec", "fermion", "alkaid"] },

@@ -164,3 +164,84 @@ async fn pruning_and_filtering_in_the_scan_never_change_an_answer() {
         assert!(matched > PREDICATES / 4, "only {matched} predicates select some rows and leave some");
     }
 }
+
+const SENTENCES: usize = 30_000;
+
+/// Sentences of words that come again: of each row one of its own, of many rows the same, and often none.
+fn sentences(rng: &mut StdRng) -> RecordBatch {
+    let words =
+        ["carefully", "special", "requests", "sleep", "über", "the", "final", "deposits", "furiously", "against", "http://", "google", ".com/"];
+    let sentence = |rng: &mut StdRng| {
+        let words: Vec<&str> = (0..rng.random_range(0..14)).map(|_| *words.choose(rng).unwrap()).collect();
+        words.join([" ", "", "."].choose(rng).unwrap())
+    };
+    let known: Vec<String> = (0..SENTENCES / 5).map(|_| sentence(rng)).collect();
+    let own: StringViewArray = (0..SENTENCES).map(|row| Some(format!("{} {row}", sentence(rng)))).collect();
+    let shared: StringViewArray = (0..SENTENCES).map(|_| known.choose(rng).cloned()).collect();
+    let rare: StringViewArray = (0..SENTENCES).map(|_| rng.random_bool(0.7).then(|| sentence(rng))).collect();
+    let ids = Int64Array::from_iter_values(0..i64::try_from(SENTENCES).unwrap());
+    let columns: [(&str, ArrayRef); 4] = [("own", Arc::new(own)), ("shared", Arc::new(shared)), ("rare", Arc::new(rare)), ("id", Arc::new(ids))];
+    RecordBatch::try_from_iter(columns).unwrap()
+}
+
+/// A pattern of pieces of a text that is there, in their order or not.
+fn pattern(texts: &StringViewArray, rng: &mut StdRng) -> String {
+    let kind = rng.random_range(0..4);
+    let mut piece = || {
+        let row = rng.random_range(0..texts.len());
+        let text = if texts.is_null(row) { "" } else { texts.value(row) };
+        let piece: String = text.chars().skip(rng.random_range(0..20)).take(rng.random_range(1..14)).collect();
+        piece.replace(['%', '_', '\\', '\''], "")
+    };
+    match kind {
+        0 => format!("'%{}%{}%'", piece(), piece()),
+        1 => format!("'%{}%{}'", piece(), piece()),
+        _ => format!("'%{}%'", piece()),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn text_is_found_in_however_it_is_stored() {
+    let mut rng = StdRng::seed_from_u64(7);
+    let batch = sentences(&mut rng);
+    let dir = tempfile::tempdir().unwrap();
+    let ctx = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(2));
+    datafusion_fermion::register(&ctx).unwrap();
+    datafusion_fermion::provider::register_inspection(&ctx);
+    ctx.register_table("memory", Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch.clone()]]).unwrap())).unwrap();
+    for (table, page_rows) in [("large", 65536), ("small", 3000)] {
+        let file = dir.path().join(format!("{table}.fermion"));
+        let copy = format!("COPY memory TO '{}' OPTIONS ('fermion.page_rows' '{page_rows}', 'fermion.stripe_rows' '17000')", file.display());
+        ctx.sql(&copy).await.unwrap().collect().await.unwrap();
+        let create = format!("CREATE EXTERNAL TABLE {table} STORED AS FERMION LOCATION '{}'", file.display());
+        ctx.sql(&create).await.unwrap().collect().await.unwrap();
+        // Else this is a test of something else.
+        for (column, encoding) in [("own", "ONPAIR%"), ("shared", "DICTIONARY%"), ("rare", "ONPAIR%")] {
+            let pages =
+                format!("SELECT count(*) > 0 FROM fermion_pages('{}') WHERE column = '{column}' AND encoding LIKE '{encoding}'", file.display());
+            assert_eq!(rows(&ctx, &pages).await, ["true"], "{table}, {column}");
+        }
+    }
+    let mut matched = 0;
+    for _ in 0..60 {
+        let column = *["own", "shared", "rare"].choose(&mut rng).unwrap();
+        let texts = batch.column_by_name(column).unwrap().as_string_view().clone();
+        let not = ["", "NOT "].choose(&mut rng).unwrap();
+        let mut predicate = format!("{column} {not}LIKE {}", pattern(&texts, &mut rng));
+        match rng.random_range(0..6) {
+            0 => predicate = format!("{predicate} AND {column} NOT LIKE {}", pattern(&texts, &mut rng)),
+            1 => predicate = format!("{predicate} AND id % 7 < 2"),
+            2 => predicate = format!("{predicate} AND shared LIKE '%special%'"),
+            3 => predicate = format!("{column} IS NULL OR {predicate}"),
+            _ => {}
+        }
+        let columns = ["*", "id", "count(*), sum(id), min(own)"].choose(&mut rng).unwrap();
+        let query = |table: &str| format!("SELECT {columns} FROM {table} WHERE {predicate}");
+        let expected = rows(&ctx, &query("memory")).await;
+        matched += usize::from(expected.len() > 1 && expected.len() < SENTENCES);
+        for table in ["large", "small"] {
+            assert_eq!(expected, rows(&ctx, &query(table)).await, "{table}: {predicate}");
+        }
+    }
+    assert!(matched > 20, "only {matched} predicates select some rows and leave some");
+}

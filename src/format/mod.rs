@@ -5,6 +5,7 @@ pub mod error;
 pub mod file;
 pub mod rows;
 pub mod scan;
+pub mod search;
 
 pub(crate) mod array;
 pub(crate) mod bits;

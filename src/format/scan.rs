@@ -17,6 +17,7 @@ use bytes::Bytes;
 use super::codes::Codes;
 use super::error::{Error, Result};
 use super::rows::Rows;
+use super::search::Pieces;
 
 /// The part of a file that bytes belong to, for errors and for accounting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -454,6 +455,12 @@ pub trait Morsel: Send + fmt::Debug {
     /// One column, of some of the rows that were taken last, as codes of the few values that are stored for them: no more than `most` in each
     /// part, or in proportion where the values serve more rows of the morsel. `None` where they are not stored so.
     fn coded(&self, column: usize, rows: &Rows, most: usize) -> Result<Option<Coded>>;
+
+    /// Which of some of the rows that were taken last have strings with some pieces of text in them; null where the column is. `None` where that is found out by reading them, or by
+    /// looking at more than `most` values that are [stored as codes](Self::coded).
+    fn find(&self, _column: usize, _rows: &Rows, _most: usize, _pieces: &Pieces) -> Result<Option<BooleanArray>> {
+        Ok(None)
+    }
 
     /// What is known of the values that some of the rows that were taken last have of a column, without reading them. `None` if nothing is.
     fn bounds(&self, _column: usize, _rows: &Rows) -> Result<Option<RowBounds>> {

@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, BooleanArray};
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
@@ -16,6 +16,7 @@ use crate::format::array::with_nulls_in_keys;
 use crate::format::error::{self, Error};
 use crate::format::rows::Rows;
 use crate::format::scan::{Coded, Fetch, Morsel, PagePlace, RowBounds};
+use crate::format::search::Pieces;
 
 /// A morsel that reads what is missing while it is decoded, if there is nothing to wait for.
 #[derive(Debug)]
@@ -132,6 +133,11 @@ impl Morsel for AtHand {
     fn coded(&self, column: usize, rows: &Rows, most: usize) -> error::Result<Option<Coded>> {
         self.load(&[column], rows)?;
         self.morsel.coded(column, rows, most)
+    }
+
+    fn find(&self, column: usize, rows: &Rows, most: usize, pieces: &Pieces) -> error::Result<Option<BooleanArray>> {
+        self.load(&[column], rows)?;
+        self.morsel.find(column, rows, most, pieces)
     }
 
     fn bounds(&self, column: usize, rows: &Rows) -> error::Result<Option<RowBounds>> {

@@ -38,6 +38,10 @@ const VALUES_PART: usize = 2;
 /// The same of a conjunct that changes while the query runs, so that it may have to be evaluated again for each batch: divided by this.
 const CHANGING_PART: usize = 16;
 
+/// Values that rows share are searched for text, all of them at once, if they are no more than the rows that are left times this. Where there are more, so few of them are likely to
+/// be needed that they are better decoded.
+const SEARCHED_TIMES: usize = 64;
+
 /// Pages whose values a conjunct has been evaluated for are remembered, up to so many.
 const VERDICTS: usize = 2;
 
@@ -300,7 +304,7 @@ impl MorselFilter {
                 Settled::Open => {}
             }
             let (before, start) = (selection.count, Instant::now());
-            let keep = match self.keep_by_value(&question, &selection, morsel, &left)? {
+            let keep = match self.keep_unread(&question, &selection, morsel, &left)? {
                 Some(keep) => selection.in_batch(keep),
                 None => match self.keep_by_row(&question, &mut selection, morsel) {
                     // It was made above filters and joins that are not asked here, and is asked there again, about rows that have passed those.
@@ -312,7 +316,7 @@ impl MorselFilter {
                 },
             };
             selection.narrow(&keep, |position| filter.is_needed_by(&left, position))?;
-            filter.learnt[index].add(start.elapsed(), before - selection.count);
+            filter.learnt[index].add(start.elapsed(), before, before - selection.count);
             if let Some(current) = &mut self.current[index] {
                 current.asked += before;
                 current.passed += selection.count;
@@ -392,8 +396,8 @@ impl MorselFilter {
         Ok(rows_that_pass(passed, batch.num_rows())?)
     }
 
-    /// Evaluates a conjunct once for each value that a page stores, where its column has not been read anyway and is stored as codes of few values.
-    fn keep_by_value(
+    /// Evaluates a conjunct without reading its column, if it has not been read anyway and is stored in a way that allows for that.
+    fn keep_unread(
         &mut self,
         question: &Question<'_>,
         selection: &Selection,
@@ -402,10 +406,34 @@ impl MorselFilter {
     ) -> Result<Option<BooleanBuffer>, Fault> {
         let conjunct = question.conjunct;
         let (true, [position]) = (conjunct.is_by_value, conjunct.columns.as_slice()) else { return Ok(None) };
+        let Some(rows) = selection.unread(*position) else { return Ok(None) };
+        let is_read_later = self.filter.is_needed_by(left, *position);
+        let kernel = question.kernel.as_ref().filter(|kernel| kernel.is_search());
+        // What is decoded for most rows anyway is searched then.
+        if let Some(kernel) = kernel.filter(|_| !is_read_later || !self.filter.learnt[question.index].passes_many()) {
+            let _timer = self.metrics.row_pushdown_eval_time.timer();
+            let most = selection.count.saturating_mul(SEARCHED_TIMES);
+            if let Some(keep) = kernel.found(|pieces| morsel.find(*position, rows, most, pieces))? {
+                return Ok(Some(keep));
+            }
+        }
         // Of few rows, a column that is used again is better read once than asked for its codes several times.
-        let is_read_later = || self.filter.is_needed_by(left, *position);
-        let Some(rows) = selection.unread(*position).filter(|_| !selection.is_sparse() || !is_read_later()) else { return Ok(None) };
-        let Some(Coded { parts, nulls }) = morsel.coded(*position, rows, most_values(question, selection, rows.len()))? else { return Ok(None) };
+        if selection.is_sparse() && is_read_later {
+            return Ok(None);
+        }
+        self.keep_by_value(question, *position, rows, most_values(question, selection, rows.len()), morsel)
+    }
+
+    /// Evaluates a conjunct once for each value that a page stores, where the column is stored as codes of no more than `most` values.
+    fn keep_by_value(
+        &mut self,
+        question: &Question<'_>,
+        position: usize,
+        rows: &Rows,
+        most: usize,
+        morsel: &dyn Morsel,
+    ) -> Result<Option<BooleanBuffer>, Fault> {
+        let Some(Coded { parts, nulls }) = morsel.coded(position, rows, most)? else { return Ok(None) };
         let time = self.metrics.row_pushdown_eval_time.clone();
         let _timer = time.timer();
         let mut keep = BooleanBufferBuilder::new(rows.len());
@@ -416,7 +444,7 @@ impl MorselFilter {
         }
         let keep = keep.finish();
         let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) else { return Ok(Some(keep)) };
-        let null = new_null_array(conjunct.schema.field(0).data_type(), 1);
+        let null = new_null_array(question.conjunct.schema.field(0).data_type(), 1);
         let Ok(passed) = evaluate_column(question, null) else { return Ok(None) };
         Ok(Some(if passed.value(0) { &keep | &!nulls.inner() } else { &keep & nulls.inner() }))
     }

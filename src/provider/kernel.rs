@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef};
+use arrow::array::{Array, ArrayRef, BooleanArray};
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::Schema;
 use datafusion::logical_expr::Operator;
@@ -13,6 +13,7 @@ use super::between::Between;
 use super::like::Like;
 use super::one_of::OneOf;
 use crate::format::scan::RowBounds;
+use crate::format::search::Pieces;
 
 /// What is asked of the values of a column; all has to be so.
 #[derive(Debug)]
@@ -98,6 +99,29 @@ impl Kernel {
         let nulls = array.nulls().filter(|nulls| self.or_null && nulls.null_count() > 0);
         passed.map(|passed| nulls.map_or(passed.clone(), |nulls| &passed | &!nulls.inner()))
     }
+
+    /// Whether it asks for pieces of text and nothing else.
+    pub(super) fn is_search(&self) -> bool {
+        self.tests.iter().all(|test| matches!(test, Test::Like(_)))
+    }
+
+    /// Which rows pass if it asks for nothing but pieces of text, each of which `find` says of each row whether it has them; `None` where that is not known.
+    pub(super) fn found<E>(&self, mut find: impl FnMut(&Pieces) -> Result<Option<BooleanArray>, E>) -> Result<Option<BooleanBuffer>, E> {
+        let mut passed: Option<BooleanBuffer> = None;
+        for test in &self.tests {
+            let Test::Like(like) = test else { return Ok(None) };
+            let (pieces, negated) = like.pieces();
+            let Some(found) = find(pieces)? else { return Ok(None) };
+            let pass = if negated { !found.values() } else { found.values().clone() };
+            let pass = match found.nulls() {
+                Some(nulls) if self.or_null => &pass | &!nulls.inner(),
+                Some(nulls) => &pass & nulls.inner(),
+                None => pass,
+            };
+            passed = Some(passed.map_or(pass.clone(), |passed| &passed & &pass));
+        }
+        Ok(passed)
+    }
 }
 
 /// What is asked of the values that are not null, where those that are pass.
@@ -115,7 +139,7 @@ fn beside_null(expr: &Arc<dyn PhysicalExpr>) -> Option<&Arc<dyn PhysicalExpr>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{Int32Array, StringViewArray};
+    use arrow::array::{AsArray, Int32Array, StringViewArray};
     use arrow::datatypes::{DataType, Field};
     use datafusion::common::ScalarValue;
     use datafusion::physical_expr::expressions::{binary, col, is_null, like, lit};
@@ -154,6 +178,33 @@ mod tests {
         let values: ArrayRef =
             Arc::new(StringViewArray::from(vec![Some("http://google/a"), Some("http://www.google.com/a"), None, Some("http://b/c/d/e/f")]));
         assert_eq!(kernel.pass(&values).unwrap().set_indices().collect::<Vec<_>>(), [0]);
+    }
+
+    #[test]
+    fn what_is_found_is_what_passes() {
+        let schema = Schema::new(vec![Field::new("c", DataType::Utf8View, true)]);
+        let c = || col("c", &schema).unwrap();
+        let pattern = |negated, text: &str| like(negated, false, c(), lit(ScalarValue::Utf8View(Some(text.to_owned()))), &schema).unwrap();
+        let both = all(vec![pattern(false, "%google%"), pattern(true, "%.google.%")], &schema);
+        let or_null = binary(is_null(c()).unwrap(), Operator::Or, Arc::clone(&both), &schema).unwrap();
+        let strings: ArrayRef =
+            Arc::new(StringViewArray::from(vec![Some("http://google/a"), Some("http://www.google.com/a"), None, Some("http://b/c/d/e/f")]));
+        let mut asked = Vec::new();
+        let mut found = |expr: &Arc<dyn PhysicalExpr>, most: usize| {
+            let kernel = Kernel::of(expr, &schema).unwrap();
+            let found = kernel.found(|pieces| {
+                asked.push(pieces.pattern().to_string());
+                let found = pieces.found_in(strings.as_string_view());
+                Ok::<_, ()>((asked.len() < most).then(|| BooleanArray::new(found, strings.nulls().cloned())))
+            });
+            let found = found.unwrap();
+            assert!(found.is_none() || found == kernel.pass(&strings));
+            (kernel.is_search(), found.map(|found| found.set_indices().collect::<Vec<_>>()))
+        };
+        assert_eq!(found(&both, 9), (true, Some(vec![0])));
+        assert_eq!(found(&or_null, 9), (true, Some(vec![0, 2])));
+        assert_eq!(found(&both, 6), (true, None));
+        assert_eq!(asked, ["%google%", "%.google.%"].repeat(3));
     }
 
     #[test]

@@ -3,17 +3,27 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// What asking a conjunct has cost so far, reading its columns included, and how many rows it has dropped.
+use super::selection::SPARSE;
+
+/// What asking a conjunct has cost so far, reading its columns included, about how many rows it was asked, and how many it has dropped.
 #[derive(Debug, Default)]
 pub(super) struct Learnt {
     nanos: AtomicU64,
+    asked: AtomicU64,
     dropped: AtomicU64,
 }
 
 impl Learnt {
-    pub(super) fn add(&self, time: Duration, dropped: usize) {
+    pub(super) fn add(&self, time: Duration, asked: usize, dropped: usize) {
         self.nanos.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Relaxed);
+        self.asked.fetch_add(asked as u64, Relaxed);
         self.dropped.fetch_add(dropped as u64, Relaxed);
+    }
+
+    /// Whether so many rows pass, as far as is known, that columns are read as a whole.
+    pub(super) fn passes_many(&self) -> bool {
+        let (asked, dropped) = (self.asked.load(Relaxed), self.dropped.load(Relaxed));
+        asked.saturating_sub(dropped) > asked / SPARSE as u64
     }
 
     /// Whether dropping a row costs clearly less than it does the other, both of which have been asked. What was asked later has had fewer rows to drop for the same
@@ -46,7 +56,7 @@ mod tests {
             .iter()
             .zip(costs)
             .filter(|(_, (nanos, _))| *nanos > 0)
-            .for_each(|(learnt, (nanos, dropped))| learnt.add(Duration::from_nanos(*nanos), *dropped));
+            .for_each(|(learnt, (nanos, dropped))| learnt.add(Duration::from_nanos(*nanos), 1000, *dropped));
         learnt
     }
 
@@ -63,6 +73,16 @@ mod tests {
         assert_eq!(order(&[(100, 10), (90, 10), (0, 0)], 9), [0, 1, 2]);
         assert_eq!(order(&[(0, 0), (1, 1000)], 9), [0, 1]);
         assert_eq!(order(&[(100, 0), (100, 0)], 9), [0, 1]);
+    }
+
+    #[test]
+    fn many_pass_if_it_is_more_than_one_in_five() {
+        let many = |asked, dropped| {
+            let learnt = Learnt::default();
+            learnt.add(Duration::from_nanos(1), asked, dropped);
+            learnt.passes_many()
+        };
+        assert_eq!([many(0, 0), many(1000, 1000), many(1000, 800), many(1000, 799), many(1000, 0)], [false, false, false, true, true]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Schema};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{Column, LikeExpr, Literal};
 
-use crate::format::array::search::Pieces;
+use crate::format::search::Pieces;
 
 /// Strings that have pieces in them, or those that have not.
 #[derive(Debug)]
@@ -25,6 +25,11 @@ impl Like {
         like.expr().downcast_ref::<Column>().filter(|column| column.index() == 0)?;
         let pattern = like.pattern().downcast_ref::<Literal>()?.value().try_as_str()??;
         Some(Self { pieces: Pieces::of_like(pattern)?, negated: like.negated() })
+    }
+
+    /// What strings have in them that pass, and whether it is those that have it not.
+    pub(super) fn pieces(&self) -> (&Pieces, bool) {
+        (&self.pieces, self.negated)
     }
 
     /// Which strings of an array pass, if that is what it has. Null does not.

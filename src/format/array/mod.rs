@@ -14,8 +14,6 @@ mod nested;
 mod null_values;
 mod nulls;
 mod offsets;
-#[cfg(feature = "datafusion")]
-pub(crate) mod search;
 mod shred;
 mod size;
 mod views;

@@ -5,12 +5,15 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::BooleanBufferBuilder;
+use arrow::buffer::BooleanBuffer;
 
+use super::answers::Answers;
 use super::node::{COUNT_MAX, Node};
 use super::plain::rebase;
 use super::values::mixed_up;
 use super::words::{with_word, words_of};
 use super::{BLOCK, Decoded, Output, PType, Values};
+use crate::format::search::Pieces;
 use crate::format::{Error, Result};
 
 /// The most pages of a dictionary. All of them may be in memory at once.
@@ -30,6 +33,8 @@ pub(crate) struct ChunkDictionary {
     all: OnceLock<Decoded>,
     /// Values that were looked up without decoding all.
     picked: AtomicUsize,
+    /// Which values have some pieces of text.
+    found: Answers<BooleanBuffer>,
 }
 
 impl ChunkDictionary {
@@ -47,7 +52,7 @@ impl ChunkDictionary {
         if pages.iter().any(|page| page.ptype() != ptype) {
             return Err(mixed_up());
         }
-        Ok(Self { ptype, count, pages, ends, all: OnceLock::new(), picked: AtomicUsize::new(0) })
+        Ok(Self { ptype, count, pages, ends, all: OnceLock::new(), picked: AtomicUsize::new(0), found: Answers::default() })
     }
 
     /// The same of values that are at hand.
@@ -57,7 +62,8 @@ impl ChunkDictionary {
             Values::Fixed { bytes, .. } => Decoded::Fixed(bytes.clone()),
             Values::Bytes(array) => Decoded::Views { views: array.views().clone(), buffers: array.data_buffers().to_vec() },
         };
-        Self { ptype: values.ptype(), count: values.len(), pages: Vec::new(), ends: Vec::new(), all: all.into(), picked: AtomicUsize::new(0) }
+        let (pages, ends) = (Vec::new(), Vec::new());
+        Self { ptype: values.ptype(), count: values.len(), pages, ends, all: all.into(), picked: AtomicUsize::new(0), found: Answers::default() }
     }
 
     pub(super) fn ptype(&self) -> PType {
@@ -76,6 +82,28 @@ impl ChunkDictionary {
         let mut out = Output::new(self.ptype, self.count);
         self.pages.iter().try_for_each(|page| page.append_all(&mut out))?;
         Ok(self.all.get_or_init(|| out.finish()))
+    }
+
+    /// Which strings have some pieces of text in them: found out once, and without decoding what has not been.
+    pub(super) fn find(&self, pieces: &Pieces) -> Result<BooleanBuffer> {
+        let found_in = |values: &Decoded| match values {
+            Decoded::Views { views, buffers } => Ok(pieces.found_in_views(views, buffers)),
+            _ => Err(mixed_up()),
+        };
+        self.found.get(pieces, || {
+            if let Some(all) = self.all.get() {
+                return found_in(all);
+            }
+            let mut found = BooleanBufferBuilder::new(self.count);
+            for page in self.pages.iter().filter(|page| page.count() > 0) {
+                let in_codes = if page.is_decoded() { None } else { page.find(0..page.count(), usize::MAX, pieces)? };
+                found.append_buffer(&match in_codes {
+                    Some(found) => found,
+                    None => found_in(page.all()?)?,
+                });
+            }
+            Ok(found.finish())
+        })
     }
 
     /// Whether so many values more are better looked up among those that they are than among all.
@@ -271,6 +299,31 @@ mod tests {
         assert!(!dictionary.pages[2].is_decoded());
         let (rows, buffers) = read(&mut (0..3000).map(|row| row..row + 1));
         assert!(rows == 3000 && buffers <= 2, "{buffers} buffers");
+    }
+
+    #[test]
+    fn text_is_found_without_decoding_what_has_not_been() {
+        let values = words();
+        let forced = [Some(EncodingId::OnPair), Some(EncodingId::OnPair), Some(EncodingId::Plain)];
+        let parts = [(0, 1000), (1000, 3500), (4500, 500)].into_iter().zip(forced);
+        let pages: Vec<Bytes> = parts.map(|((from, count), forced)| dictionary_page(&values.slice(from, count), forced)).collect();
+        let open = || Arc::new(open_dictionary(&pages, &expect(PType::Bytes)).unwrap());
+        let find = |dictionary: &ChunkDictionary, pattern: &str| -> Vec<usize> {
+            dictionary.find(&Pieces::of_like(pattern).unwrap()).unwrap().set_indices().collect()
+        };
+        let with_77: Vec<usize> = (0..COUNT).filter(|word| format!("{word:05}").contains("77")).collect();
+        let dictionary = open();
+        assert_eq!(find(&dictionary, "%77%"), with_77);
+        assert_eq!(dictionary.pages.iter().map(Node::is_decoded).collect::<Vec<_>>(), [false, false, true]);
+        assert_eq!((find(&dictionary, "%04999%ü"), find(&dictionary, "%04999%a")), (vec![4999], vec![]));
+        // The same once all is decoded, or a page.
+        dictionary.pages[1].all().unwrap();
+        let with_177: Vec<usize> = (0..COUNT).filter(|word| format!("{word:05}").contains("177")).collect();
+        assert_eq!(find(&dictionary, "%177%"), with_177);
+        let dictionary = open();
+        dictionary.all().unwrap();
+        assert_eq!(find(&dictionary, "%77%"), with_77);
+        assert_eq!(find(&ChunkDictionary::of(&values), "%77%"), with_77);
     }
 
     #[test]

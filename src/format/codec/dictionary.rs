@@ -4,8 +4,10 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
+use arrow::array::BooleanBufferBuilder;
 use arrow::buffer::{BooleanBuffer, Buffer};
 
+use super::answers::Answers;
 use super::choose::Context;
 use super::distinct::Distinct;
 use super::node::{EncodedNode, Node, Parts};
@@ -13,6 +15,7 @@ use super::plain::rebase;
 use super::sample::{Cost, Sample, real};
 use super::words::{Word, with_word, words_of};
 use super::{BLOCK, ChunkDictionary, Codes, Decode, Decoded, Encoding, EncodingId, Output, PType, Values};
+use crate::format::search::Pieces;
 use crate::format::{Error, Result};
 
 #[derive(Debug)]
@@ -63,7 +66,7 @@ impl Encoding for Dictionary {
         parts.check(values.ptype() == parts.ptype, "its values are of another type")?;
         let are_codes = matches!(codes.ptype(), PType::U8 | PType::U16 | PType::U32);
         parts.check(are_codes && codes.count() == parts.count, "its codes are not one unsigned number per value")?;
-        Ok(Box::new(Coded { codes, values }))
+        Ok(Box::new(Coded { codes, values, found: Answers::default() }))
     }
 }
 
@@ -117,6 +120,8 @@ fn codes_of(codes: &[u32], entries: usize) -> Values {
 struct Coded {
     codes: Node,
     values: Entries,
+    /// Which of the page's own values have some pieces of text; `None` where that is not known without them.
+    found: Answers<Option<BooleanBuffer>>,
 }
 
 /// What codes stand for.
@@ -189,6 +194,23 @@ impl Decode for Coded {
         self.append_all_codes(range, &mut all)?;
         codes.extend(all.into_iter());
         self.values.all().cloned().map(Some)
+    }
+
+    fn find(&self, range: Range<usize>, most: usize, pieces: &Pieces) -> Result<Option<BooleanBuffer>> {
+        if self.values.count() > most {
+            return Ok(None);
+        }
+        let found = match &self.values {
+            Entries::Page(values) if values.is_decoded() => None,
+            Entries::Page(values) => self.found.get(pieces, || values.find(0..values.count(), most, pieces))?,
+            Entries::Chunk(dictionary) => Some(dictionary.find(pieces)?),
+        };
+        let Some(found) = found else { return Ok(None) };
+        let mut codes = Vec::with_capacity(range.len());
+        self.append_all_codes(range, &mut codes)?;
+        let mut bits = BooleanBufferBuilder::new(codes.len());
+        Codes::from(codes).append_looked_up(&found, &mut bits);
+        Ok(Some(bits.finish()))
     }
 }
 

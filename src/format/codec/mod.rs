@@ -23,6 +23,7 @@ mod plain;
 mod planes;
 mod run_length;
 
+mod answers;
 mod cardinality;
 mod choose;
 mod chunk;
@@ -43,6 +44,7 @@ use arrow::buffer::{BooleanBuffer, NullBuffer};
 
 use super::codes::Codes;
 use super::rows::BLOCK;
+use super::search::Pieces;
 use super::{Error, Result};
 use choose::Context;
 use node::{EncodedNode, Parts};
@@ -164,6 +166,12 @@ trait Decode: Debug + Send + Sync {
     /// all values of the node. Elsewhere `None`, and nothing is appended. The values of a node are always the same ones, whatever the range and `most`:
     /// what has been found out about them is looked up by codes of other ranges.
     fn coded(&self, _range: Range<usize>, _most: usize, _codes: &mut Codes) -> Result<Option<Decoded>> {
+        Ok(None)
+    }
+
+    /// Which strings of such a range have some pieces of text in them, where that takes less than to decode them, or no more than `most` are looked at, whose answers
+    /// are kept. Elsewhere `None`.
+    fn find(&self, _range: Range<usize>, _most: usize, _pieces: &Pieces) -> Result<Option<BooleanBuffer>> {
         Ok(None)
     }
 }

@@ -12,6 +12,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::buffer::{EncodedBuffer, StoredBuffer, ZSTD};
 use super::plain::rebase;
 use super::{BLOCK, ChunkDictionary, Codes, Decode, Decoded, EncodingId, Output, PType};
+use crate::format::search::Pieces;
 use crate::format::wire::{ceil8, pad8, read, read_slice};
 use crate::format::{Error, Result};
 
@@ -226,6 +227,14 @@ impl Node {
             return Err(Error::invalid_argument(format!("values {range:?} of {}", self.count)));
         }
         self.decoder.coded(range, most, codes)
+    }
+
+    /// Which strings of a range that is not empty have some pieces of text in them; `None` where that is found out by decoding them, or by looking at more than `most`.
+    pub(crate) fn find(&self, range: Range<usize>, most: usize, pieces: &Pieces) -> Result<Option<BooleanBuffer>> {
+        if range.is_empty() || range.end > self.count {
+            return Err(Error::invalid_argument(format!("values {range:?} of {}", self.count)));
+        }
+        self.decoder.find(range, most, pieces)
     }
 
     /// All values, decoded once and kept. For the children that a parent looks up at random; [`COUNT_MAX`] bounds their size.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use arrow::array::Array;
+use arrow::array::{Array, BooleanBufferBuilder};
 use arrow::buffer::{BooleanBuffer, Buffer};
 
 use super::choose::Context;
@@ -13,6 +13,7 @@ use super::sample::{Cost, Sample, real};
 use super::words::{with_word, words_from, words_of};
 use super::{Codes, Decode, Decoded, Encoding, EncodingId, Output, PType, Values};
 use crate::format::codes::CodeRun;
+use crate::format::search::Pieces;
 use crate::format::{Error, Result};
 
 #[derive(Debug)]
@@ -212,6 +213,16 @@ impl Decode for Runs {
         }
         codes.extend_runs(runs);
         self.values.all().cloned().map(Some)
+    }
+
+    fn find(&self, range: Range<usize>, most: usize, pieces: &Pieces) -> Result<Option<BooleanBuffer>> {
+        let mut runs = Vec::new();
+        each_run(self.ends()?, range, |run, rows| runs.push((run, rows)))?;
+        let Some((first, _)) = runs.first() else { return Ok(None) };
+        let Some(found) = self.values.find(*first..first + runs.len(), most, pieces)? else { return Ok(None) };
+        let mut mask = BooleanBufferBuilder::new(runs.iter().map(|(_, rows)| rows).sum());
+        found.iter().zip(&runs).for_each(|(found, (_, rows))| mask.append_n(*rows, found));
+        Ok(Some(mask.finish()))
     }
 }
 

@@ -10,6 +10,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::format::codec::{COUNT_MAX, ChunkDictionary, Decoded, Encoded, EncodingTree, Node, Output, PType};
 use crate::format::codes::Codes;
+use crate::format::search::Pieces;
 use crate::format::wire::{ceil8, read};
 use crate::format::{Error, Result};
 
@@ -138,6 +139,12 @@ impl Page {
     /// stored as codes of no more than `most` values.
     pub fn coded(&self, range: Range<usize>, most: usize, codes: &mut Codes) -> Result<Option<Decoded>> {
         self.root.coded(range, most, codes)
+    }
+
+    /// Which strings of a range that is not empty have some pieces of text in them; `None` where that is found out by decoding them, or by looking at more than `most` values
+    /// that codes stand for.
+    pub fn find(&self, range: Range<usize>, most: usize, pieces: &Pieces) -> Result<Option<BooleanBuffer>> {
+        self.root.find(range, most, pieces)
     }
 
     /// How the page is encoded.

@@ -6,26 +6,33 @@
 //!
 //! `learner.rs` finds the pieces, called tokens, `trie.rs` writes text in them, and `memory.rs` knows when those of the page before will do.
 
+mod find;
 mod learner;
 mod memory;
+mod table;
 mod tokens;
 mod trie;
 
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
+use arrow::array::BooleanBufferBuilder;
 use arrow::buffer::{BooleanBuffer, Buffer};
 
+use super::answers::Answers;
 use super::buffer::{Kind, StoredBuffer};
 use super::choose::Context;
 use super::node::{EncodedNode, Node, Parts};
 use super::plain::{BYTES_MAX, check_utf8, offsets_of, view};
 use super::sample::{Cost, Sample, real};
 use super::{BLOCK, COUNT_MAX, Decode, Encoding, EncodingId, Output, PType, Values};
+use crate::format::search::Pieces;
 use crate::format::{Error, Result};
+use find::{Block, Marks};
 pub use memory::Memory;
 pub(super) use memory::Whose;
 use memory::written_size;
+use table::{Table, WINDOW};
 use tokens::{TOKEN_MAX, Text, Written};
 
 #[derive(Debug)]
@@ -33,17 +40,14 @@ pub(super) struct OnPair;
 
 /// The most tokens: what a code of 16 bits can tell apart.
 const TOKENS_MAX: usize = 1 << 16;
+/// Codes that are looked at together.
+const GROUP: usize = 8;
 /// Text of which more is left by ZSTD has few pieces that come again, and what is larger than this as ONPAIR takes longer to read than as it is.
 const LEFT_MAX: f64 = 0.65;
 
 /// When no more than one value in so many is wanted, values are looked for code by code and no others are expanded. To pass by the codes of a block takes about as long as to expand them,
 /// and each value that is picked its own time; what is saved is memory.
 const FEW: usize = 128;
-
-/// Codes expanded at a time.
-const GROUP: usize = 8;
-/// What a group may write to: its tokens, and what is stored beyond the last one's end.
-const WINDOW: usize = (GROUP + 1) * TOKEN_MAX;
 
 impl Encoding for OnPair {
     fn estimate(&self, sample: &Sample<'_>) -> Option<Cost> {
@@ -99,116 +103,7 @@ impl Encoding for OnPair {
         parts.check(lengths.ptype() == PType::U32 && lengths.count() == parts.count, "its lengths are not one U32 per value")?;
         let blocks = parts.count.div_ceil(BLOCK);
         parts.check(starts.ptype() == PType::U32 && starts.count() == blocks, "its starts are not one U32 per block")?;
-        Ok(Box::new(Coded { bytes, token_lengths, table: OnceLock::new(), codes, lengths, starts, utf8: parts.utf8 }))
-    }
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Token {
-    bytes: [u8; TOKEN_MAX],
-    length: usize,
-}
-
-#[derive(Debug)]
-struct Table {
-    tokens: Vec<Token>,
-    /// Those of the tokens, side by side.
-    lengths: Vec<u8>,
-    ascii: bool,
-}
-
-impl Table {
-    /// `None` if lengths and bytes contradict each other.
-    fn read(lengths: &[u8], bytes: &[u8]) -> Option<Self> {
-        let mut rest = bytes;
-        let mut tokens = Vec::with_capacity(lengths.len());
-        for &length in lengths {
-            let mut token = Token { length: usize::from(length), ..Token::default() };
-            let bytes = rest.split_off(..token.length)?;
-            token.bytes.get_mut(..token.length).filter(|bytes| !bytes.is_empty())?.copy_from_slice(bytes);
-            tokens.push(token);
-        }
-        rest.is_empty().then(|| Self { tokens, lengths: lengths.to_vec(), ascii: bytes.is_ascii() })
-    }
-
-    /// Writes no more than some of the values that codes stand for, and gives where each of them is. `None` where the codes are not theirs.
-    fn pick(&self, codes: &[u16], lengths: &[u32], wanted: impl Iterator<Item = usize>) -> Option<(Vec<u8>, Vec<Range<usize>>)> {
-        if !self.has(codes) {
-            return None;
-        }
-        let (mut bytes, mut values) = (Vec::new(), Vec::new());
-        // The value and the byte that have been come to, and the code that this byte is in and where that one begins.
-        let (mut value, mut start) = (0, 0_usize);
-        let (mut next, mut at) = (0, 0_usize);
-        for index in wanted {
-            start += lengths.get(value..index)?.iter().map(|length| *length as usize).sum::<usize>();
-            value = index;
-            let end = start + *lengths.get(index)? as usize;
-            if start == end {
-                values.push(0..0);
-                continue;
-            }
-            while let Some(&code) = codes.get(next).filter(|code| at + self.length(**code) <= start) {
-                at += self.length(code);
-                next += 1;
-            }
-            // A value may begin within a token, and end within one that the next value needs again.
-            let first = bytes.len() + (start - at);
-            let (mut code, mut reached) = (next, at);
-            while reached < end {
-                let token = self.token(*codes.get(code)?);
-                bytes.extend_from_slice(token.bytes.get(..token.length)?);
-                reached += token.length;
-                code += 1;
-            }
-            values.push(first..first + (end - start));
-        }
-        Some((bytes, values))
-    }
-
-    /// Writes what codes stand for at `at`, and gives the end of it; `None` where there is no such code, or no room and a window more for all.
-    fn expand(&self, codes: &[u16], out: &mut [u8], mut at: usize) -> Option<usize> {
-        if !self.has(codes) {
-            return None;
-        }
-        let (groups, rest) = codes.as_chunks::<GROUP>();
-        for group in groups {
-            at += self.expand_group(group, out.get_mut(at..)?.first_chunk_mut()?);
-        }
-        for &code in rest {
-            let token = self.token(code);
-            out.get_mut(at..)?.first_chunk_mut::<TOKEN_MAX>()?.copy_from_slice(&token.bytes);
-            at += token.length;
-        }
-        Some(at)
-    }
-
-    fn has(&self, codes: &[u16]) -> bool {
-        codes.iter().copied().max().is_none_or(|greatest| usize::from(greatest) < self.tokens.len())
-    }
-
-    fn length(&self, code: u16) -> usize {
-        self.lengths.get(usize::from(code)).map_or(0, |length| usize::from(*length))
-    }
-
-    /// Each token is stored as sixteen bytes, and the next one over those that are not its own.
-    #[inline]
-    fn expand_group(&self, group: &[u16; GROUP], window: &mut [u8; WINDOW]) -> usize {
-        let mut end = 0;
-        for &code in group {
-            let token = self.token(code);
-            // The remainder only tells the compiler what the lengths of tokens see to.
-            let start = end % (GROUP * TOKEN_MAX);
-            window[start..start + TOKEN_MAX].copy_from_slice(&token.bytes);
-            end += token.length;
-        }
-        end
-    }
-
-    /// The token of a code that has been checked.
-    #[inline]
-    fn token(&self, code: u16) -> Token {
-        self.tokens.get(usize::from(code)).copied().unwrap_or_default()
+        Ok(Box::new(Coded { bytes, token_lengths, table: OnceLock::new(), marks: Answers::default(), codes, lengths, starts, utf8: parts.utf8 }))
     }
 }
 
@@ -217,6 +112,7 @@ struct Coded {
     bytes: StoredBuffer,
     token_lengths: Node,
     table: OnceLock<Table>,
+    marks: Answers<Arc<Marks>>,
     codes: Node,
     lengths: Node,
     /// Where each block begins in the codes.
@@ -244,14 +140,10 @@ impl Decode for Coded {
             self.decode(range, out)?;
             return out.keep_last(keep);
         }
-        let mut lengths = Output::new(PType::U32, BLOCK);
-        self.lengths.decode(block * BLOCK..range.end, &mut lengths)?;
-        let starts = self.code_starts(block..block + 1)?;
-        let mut codes = Output::new(PType::U16, starts[1] - starts[0]);
-        self.codes.decode(starts[0]..starts[1], &mut codes)?;
+        let (codes, lengths) = self.codes_and_lengths(block, range.end)?;
         let wanted = keep.set_indices().map(|index| range.start % BLOCK + index);
         let Some((bytes, values)) = self.table()?.pick(codes.words()?, lengths.words()?, wanted) else {
-            return Err(Error::invalid_file(format!("the codes of block {block} do not stand for its values")));
+            return Err(other_values(block));
         };
         let bytes = Buffer::from_vec(bytes);
         if self.utf8 && !self.table()?.ascii {
@@ -267,6 +159,26 @@ impl Decode for Coded {
         }
         Ok(())
     }
+
+    fn find(&self, range: Range<usize>, _most: usize, pieces: &Pieces) -> Result<Option<BooleanBuffer>> {
+        let table = self.table()?;
+        let marks = self.marks.get(pieces, || Ok(Arc::new(Marks::new(table, pieces))))?;
+        let blocks = range.start / BLOCK..range.end.div_ceil(BLOCK);
+        let first = blocks.start * BLOCK;
+        let end = self.lengths.count().min(blocks.end * BLOCK);
+        let mut found = BooleanBufferBuilder::new(end - first);
+        found.append_n(end - first, false);
+        for block in blocks {
+            let (codes, lengths) = self.codes_and_lengths(block, end.min((block + 1) * BLOCK))?;
+            let values = Block { table, codes: codes.words()?, lengths: lengths.words()? };
+            values.find(pieces, &marks, block * BLOCK - first, &mut found).ok_or_else(|| other_values(block))?;
+        }
+        Ok(Some(found.finish().slice(range.start - first, range.len())))
+    }
+}
+
+fn other_values(block: usize) -> Error {
+    Error::invalid_file(format!("the codes of block {block} do not stand for its values"))
 }
 
 impl Coded {
@@ -277,6 +189,16 @@ impl Coded {
         let table = Table::read(self.token_lengths.all()?.words::<u8>()?, self.bytes.bytes()?);
         let table = table.ok_or_else(|| Error::invalid_file("tokens are not as long as their lengths say, or longer than 16 bytes"))?;
         Ok(self.table.get_or_init(|| table))
+    }
+
+    /// The codes of a block, and the lengths of its values before one.
+    fn codes_and_lengths(&self, block: usize, end: usize) -> Result<(Output, Output)> {
+        let mut lengths = Output::new(PType::U32, BLOCK);
+        self.lengths.decode(block * BLOCK..end, &mut lengths)?;
+        let starts = self.code_starts(block..block + 1)?;
+        let mut codes = Output::new(PType::U16, starts[1] - starts[0]);
+        self.codes.decode(starts[0]..starts[1], &mut codes)?;
+        Ok((codes, lengths))
     }
 
     /// The bytes of all values of these blocks, joined, and where each starts, and the end.
@@ -397,36 +319,6 @@ mod tests {
     }
 
     #[test]
-    fn tokens_contradict_their_lengths_or_are_taken() {
-        let read = |lengths: &[u8], bytes: &[u8]| Table::read(lengths, bytes).is_some();
-        assert!(read(&[], b"") && read(&[1, 2], b"abc") && read(&[16; 300], &[b'x'; 4800]));
-        assert!(!read(&[1], b"abc") && !read(&[1, 2], b"ab") && !read(&[1, 2], b"abcd"));
-        assert!(!read(&[0], b"") && !read(&[17], &[b'x'; 17]) && !read(&[255], &[b'x'; 255]));
-    }
-
-    #[test]
-    fn codes_make_exactly_what_was_promised() {
-        let table = Table::read(&[1, 16], b"abcdefghijklmnopq").unwrap();
-        let expand = |codes: &[u16], length: usize| {
-            let mut out = vec![0; length + WINDOW];
-            let end = table.expand(codes, &mut out, 0)?;
-            out.truncate(end);
-            Some(out)
-        };
-        assert_eq!(expand(&[], 0).unwrap(), b"");
-        assert_eq!(expand(&[1, 0, 1], 33).unwrap(), b"bcdefghijklmnopqabcdefghijklmnopq");
-        for count in 0..40 {
-            let codes: Vec<u16> = (0..count).map(|index| index % 3 % 2).collect();
-            let expected: Vec<u8> = codes.iter().flat_map(|&code| [&b"a"[..], &b"bcdefghijklmnopq"[..]][usize::from(code)].to_vec()).collect();
-            assert_eq!(expand(&codes, expected.len()).unwrap(), expected);
-        }
-        assert_eq!(expand(&[2], 0), None);
-        assert_eq!(expand(&[0, 0, 0, 0, 0, 0, 0, 2], 7), None);
-        // More than there is room for is refused, and at the latest a window behind it.
-        assert_eq!(expand(&[1; 80], 100), None);
-    }
-
-    #[test]
     fn a_range_decodes_the_blocks_that_it_touches_and_no_others() {
         assert_eq!(two_blocks().read(1022..1026).unwrap(), ["ab", "ab", "ccc", "ccc"]);
         let mut damaged = two_blocks();
@@ -436,24 +328,6 @@ mod tests {
         damaged.codes[1025] = 1;
         damaged.codes[3] = 9;
         assert_eq!(damaged.read(1024..1026).unwrap(), ["ccc", "ccc"]);
-    }
-
-    #[test]
-    fn values_are_picked_wherever_tokens_begin() {
-        let table = Table::read(&[1, 4, 2], b"abcdexy").unwrap();
-        // "bcde", "a", "xy", "bcde", "a" as values that do not keep to tokens.
-        let (codes, lengths) = ([1, 0, 2, 1, 0], [3, 0, 2, 1, 0, 5, 1]);
-        let text = ["bcd", "", "ea", "x", "", "ybcde", "a"];
-        for bits in 0..1_u32 << text.len() {
-            let wanted: Vec<usize> = (0..text.len()).filter(|index| bits >> index & 1 == 1).collect();
-            let (bytes, values) = table.pick(&codes, &lengths, wanted.iter().copied()).unwrap();
-            let found: Vec<&[u8]> = values.into_iter().map(|value| &bytes[value]).collect();
-            assert_eq!(found, wanted.iter().map(|index| text[*index].as_bytes()).collect::<Vec<_>>());
-        }
-        assert!(table.pick(&[1, 3], &[4], [0].into_iter()).is_none(), "a code without a token");
-        assert!(table.pick(&[1], &[5], [0].into_iter()).is_none(), "a value that is longer than its codes");
-        assert!(table.pick(&[1], &[4], [1].into_iter()).is_none(), "a value that is not there");
-        assert!(table.pick(&[1], &[u32::MAX, 1], [1].into_iter()).is_none());
     }
 
     #[test]

@@ -15,6 +15,7 @@ use rand::{Rng, SeedableRng};
 
 use super::{Codes, Decoded, EncodeOptions, EncodingId, Output, PType, Values, encode};
 use crate::format::fermion::page::{Page, PageExpect, write_page};
+use crate::format::search::Pieces;
 
 /// A value as its bytes, a boolean as one.
 type Value = Vec<u8>;
@@ -92,6 +93,44 @@ fn check_codes(page: &Page, ptype: PType, all: &[Value], random: &mut StdRng) {
     }
 }
 
+/// What is found without decoding is what a look at each string finds: of any range, for several patterns at once, whatever has been decoded before.
+fn check_found(bytes: &Bytes, values: &Values, all: &[Value], random: &mut StdRng) {
+    let page = Page::open(bytes, &expect(values)).unwrap();
+    let mut pieces: Vec<Vec<String>> = vec![vec!["e".into()], vec!["number=1".into()], vec!["s".into(), "sleep".into()], vec!["x".repeat(14)]];
+    // Pieces of the values, across tokens' borders, and what two neighbours would have together.
+    for _ in 0..3 {
+        let at = random.random_range(0..all.len());
+        let text: Vec<u8> = all[at..all.len().min(at + 2)].concat();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let piece: String = text.chars().skip(random.random_range(0..8)).take(random.random_range(1..30)).collect();
+        pieces.push(vec![piece]);
+    }
+    for pieces in pieces {
+        let Some(pattern) = Pieces::of_like(&format!("%{}%", pieces.join("%"))) else { continue };
+        let has = |value: &[u8]| {
+            let mut rest = value;
+            pieces.iter().all(|piece| {
+                let at = (0..=rest.len()).find(|at| rest[*at..].starts_with(piece.as_bytes()));
+                rest = &rest[at.map_or(rest.len(), |at| at + piece.len())..];
+                at.is_some()
+            })
+        };
+        for _ in 0..3 {
+            let start = random.random_range(0..all.len());
+            let range = start..random.random_range(start..all.len()) + 1;
+            let most = [0, 3, usize::MAX][random.random_range(0..3)];
+            let Some(found) = page.find(range.clone(), most, &pattern).unwrap() else {
+                assert!(most < all.len() || page.describe().encoding != EncodingId::OnPair, "{}", page.describe());
+                continue;
+            };
+            assert_eq!(found, all[range].iter().map(|value| has(value)).collect::<BooleanBuffer>(), "{pieces:?}\n{}", page.describe());
+        }
+        if random.random_bool(0.1) {
+            page.decode(0..1, &mut Output::new(PType::Bytes, 0)).unwrap();
+        }
+    }
+}
+
 /// Encodes in one way, and reads back by the kernels and by the slow reader: all, in pieces, and one by one.
 fn check_one(name: &str, values: &Values, validity: Option<&NullBuffer>, options: &EncodeOptions) -> bool {
     let Some(bytes) = page_of(values, validity, options) else { return false };
@@ -131,6 +170,9 @@ fn check_one(name: &str, values: &Values, validity: Option<&NullBuffer>, options
         assert_eq!(from_output(out), kept, "{name}, {options:?}, some of {start}..{end}");
     }
     check_codes(&page, values.ptype(), &all, &mut random);
+    if values.ptype() == PType::Bytes && count > 0 {
+        check_found(&bytes, values, &all, &mut random);
+    }
     // Behind another page's values, from a page opened at an odd address, in pieces, of which the first is smaller than a dictionary.
     let mut shifted = vec![0];
     shifted.extend_from_slice(&bytes);

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use arrow::array::cast::AsArray;
-use arrow::array::{ArrayRef, BooleanArray};
+use arrow::array::{ArrayRef, BooleanArray, BooleanBufferBuilder};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::filter;
 use arrow::datatypes::{DataType, FieldRef};
@@ -22,6 +22,7 @@ use crate::format::fermion::stats::{Which, bound_array, prunable_type};
 use crate::format::requests::Fetched;
 use crate::format::rows::BLOCK;
 use crate::format::scan::{Coded, CodedPart, RowBounds, Section};
+use crate::format::search::Pieces;
 
 /// What it costs to evaluate something about the values of a page, whatever they are, in values.
 const PART_VALUES: usize = 64;
@@ -170,6 +171,31 @@ impl LoadedColumn {
             parts.push(CodedPart { page: id, values, codes });
         }
         Ok(Some(Coded { parts, nulls: self.validity(LEAF_VALIDITY, ranges)? }))
+    }
+
+    /// Which of the rows of these ranges have strings with some pieces of text in them, if that takes less than to read them, or is known of values that others share, of which there are
+    /// no more than `most`.
+    pub(super) fn find(&self, ranges: &Ranges, most: usize, pieces: &Pieces) -> Result<Option<BooleanArray>> {
+        // What is read as text without having been written as such has to be looked at.
+        if !(is_text(&self.file_type) && is_text(&self.out_type)) || self.leaf() != Some(PType::Bytes) {
+            return Ok(None);
+        }
+        self.find_in_leaf(ranges, most, pieces).map_err(|error| error.in_section(Section::Data).in_column(&self.name))
+    }
+
+    fn find_in_leaf(&self, ranges: &Ranges, most: usize, pieces: &Pieces) -> Result<Option<BooleanArray>> {
+        let LoadedStream::Pages(pages) = self.stream(LEAF_DATA)? else { return Ok(None) };
+        let expect = self.expect(PType::Bytes, true, 0);
+        let mut found = BooleanBufferBuilder::new(slots(ranges));
+        for piece in pages.pieces(ranges) {
+            let (page, local) = piece?;
+            let opened = pages.open(page, &expect).map_err(|error| error.at(page.range.start))?;
+            let most = if opened.is_shared() { pages.most_shared(ranges, most) } else { most };
+            let in_page = opened.find(local, most, pieces).map_err(|error| error.at(page.range.start))?;
+            let Some(in_page) = in_page else { return Ok(None) };
+            found.append_buffer(&in_page);
+        }
+        Ok(Some(BooleanArray::new(found.finish(), self.validity(LEAF_VALIDITY, ranges)?)))
     }
 
     /// What the metadata says of the values in the pages of these ranges, if there is one for each row.

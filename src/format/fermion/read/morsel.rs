@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, BooleanArray};
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use bytes::Bytes;
@@ -14,6 +14,7 @@ use crate::format::array::Ranges;
 use crate::format::error::{Error, Result};
 use crate::format::rows::{Rest, Rows};
 use crate::format::scan::{Coded, Fetch, MissingPage, Morsel, PagePlace, RowBounds, Section};
+use crate::format::search::Pieces;
 
 /// A column of which what is to be read has been loaded, or is when rows are read.
 #[derive(Debug)]
@@ -85,6 +86,13 @@ impl Loaded {
         match self {
             Self::Column(column) => column.coded(ranges, most),
             Self::Batches(batches) => batches.coded(ranges, most),
+        }
+    }
+
+    fn find(&self, ranges: &Ranges, most: usize, pieces: &Pieces) -> Result<Option<BooleanArray>> {
+        match self {
+            Self::Column(column) => column.find(ranges, most, pieces),
+            Self::Batches(_) => Ok(None),
         }
     }
 }
@@ -168,6 +176,10 @@ impl Morsel for StripeMorsel {
 
     fn coded(&self, column: usize, rows: &Rows, most: usize) -> Result<Option<Coded>> {
         self.column(column)?.coded(rows.ranges(), most)
+    }
+
+    fn find(&self, column: usize, rows: &Rows, most: usize, pieces: &Pieces) -> Result<Option<BooleanArray>> {
+        self.column(column)?.find(rows.ranges(), most, pieces)
     }
 
     fn bounds(&self, column: usize, rows: &Rows) -> Result<Option<RowBounds>> {

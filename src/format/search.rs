@@ -1,9 +1,10 @@
 //! Strings that have some pieces of text in them: looked for in the buffers that strings share, and not in one string after the other.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use arrow::array::{Array, StringViewArray};
-use arrow::buffer::BooleanBuffer;
+use arrow::array::StringViewArray;
+use arrow::buffer::{BooleanBuffer, Buffer};
 use memchr::memmem::Finder;
 
 /// The longest view that has its string within itself.
@@ -14,7 +15,8 @@ const AHEAD: usize = 1 << 16;
 
 /// Pieces that a string has in it one behind the other, and what it ends with.
 #[derive(Debug)]
-pub(crate) struct Pieces {
+pub struct Pieces {
+    pattern: Arc<str>,
     first: Finder<'static>,
     others: Vec<Finder<'static>>,
     end: Vec<u8>,
@@ -22,18 +24,37 @@ pub(crate) struct Pieces {
 
 impl Pieces {
     /// `LIKE` patterns that begin with `%`, have another one behind some text, and ask for nothing but text. Behind the last `%` stands what strings end with.
-    pub(crate) fn of_like(pattern: &str) -> Option<Self> {
+    pub fn of_like(pattern: &str) -> Option<Self> {
         let pieces = pattern.strip_prefix('%').filter(|rest| !rest.contains(['_', '\\']))?;
         let (middle, end) = pieces.rsplit_once('%')?;
         let mut middle = middle.split('%').filter(|piece| !piece.is_empty()).map(|piece| Finder::new(piece).into_owned());
-        Some(Self { first: middle.next()?, others: middle.collect(), end: end.as_bytes().to_vec() })
+        Some(Self { pattern: pattern.into(), first: middle.next()?, others: middle.collect(), end: end.as_bytes().to_vec() })
+    }
+
+    /// The pattern, which tells them from others.
+    pub fn pattern(&self) -> &Arc<str> {
+        &self.pattern
+    }
+
+    /// The one that stands before the others.
+    pub(super) fn first(&self) -> &Finder<'static> {
+        &self.first
+    }
+
+    /// Whether there is no other, and strings may end with anything.
+    pub(super) fn is_one(&self) -> bool {
+        self.others.is_empty() && self.end.is_empty()
     }
 
     /// Which strings have them. Of null it says something, too.
-    pub(crate) fn found_in(&self, strings: &StringViewArray) -> BooleanBuffer {
+    pub fn found_in(&self, strings: &StringViewArray) -> BooleanBuffer {
+        self.found_in_views(strings.views(), strings.data_buffers())
+    }
+
+    /// The same of strings as views; one that does not lie in its buffer has none.
+    pub(super) fn found_in_views(&self, views: &[u128], buffers: &[Buffer]) -> BooleanBuffer {
         let mut cursor = Cursor { pieces: self, buffer: usize::MAX, last: 0..0, clear: 0, hit: false, window: 0 };
-        let (views, buffers) = (strings.views(), strings.data_buffers());
-        BooleanBuffer::collect_bool(strings.len(), |row| {
+        BooleanBuffer::collect_bool(views.len(), |row| {
             let view = views[row];
             // Length, prefix, buffer, offset: 32 bits each, from the lowest.
             let part = |at: u32| (view >> (32 * at) & 0xFFFF_FFFF) as usize;
@@ -48,11 +69,11 @@ impl Pieces {
     }
 
     fn are_in(&self, string: &[u8]) -> bool {
-        self.first.find(string).is_some_and(|at| self.others_are_in(&string[at + self.first.needle().len()..]))
+        self.first.find(string).is_some_and(|at| self.follow(&string[at + self.first.needle().len()..]))
     }
 
-    /// What stands behind the first piece.
-    fn others_are_in(&self, mut rest: &[u8]) -> bool {
+    /// Whether a string that stands behind the first piece has the others and ends as it should.
+    pub(super) fn follow(&self, mut rest: &[u8]) -> bool {
         for piece in &self.others {
             let Some(at) = piece.find(rest) else { return false };
             rest = &rest[at + piece.needle().len()..];
@@ -97,14 +118,14 @@ impl Cursor<'_> {
             self.clear = found.map_or(end - length + 1, |at| self.clear + at);
             self.window = AHEAD.min(2 * self.window.max(string.len()));
         }
-        self.hit && self.clear <= last && self.pieces.others_are_in(&bytes[self.clear + length..string.end])
+        self.hit && self.clear <= last && self.pieces.follow(&bytes[self.clear + length..string.end])
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{AsArray, StringViewBuilder, UInt32Array};
+    use arrow::array::{Array, AsArray, StringViewBuilder, UInt32Array};
     use arrow::compute::{concat, take};
 
     /// Words of few letters, so that pieces overlap strings' borders, in several buffers; in the order of the buffers, and in others.
