@@ -23,7 +23,7 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// `LIKE` patterns that begin with `%`, have another one behind some text, and ask for nothing but text. Behind the last `%` stands what strings end with.
+    /// `LIKE` patterns that begin with `%`, have another one behind some text, and ask for nothing but text. Behind the last `%` stands what strings end with. `None` for others.
     pub fn of_like(pattern: &str) -> Option<Self> {
         let pieces = pattern.strip_prefix('%').filter(|rest| !rest.contains(['_', '\\']))?;
         let (middle, end) = pieces.rsplit_once('%')?;
@@ -32,7 +32,7 @@ impl Pieces {
     }
 
     /// The pattern, which tells them from others.
-    pub fn pattern(&self) -> &Arc<str> {
+    pub(crate) fn pattern(&self) -> &Arc<str> {
         &self.pattern
     }
 

@@ -15,6 +15,9 @@ use super::one_of::OneOf;
 use crate::format::scan::RowBounds;
 use crate::format::search::Pieces;
 
+/// Each pattern is looked for by itself, and the codes of text are read for each.
+const SEARCHES_MAX: usize = 2;
+
 /// What is asked of the values of a column; all has to be so.
 #[derive(Debug)]
 pub(super) struct Kernel {
@@ -100,9 +103,9 @@ impl Kernel {
         passed.map(|passed| nulls.map_or(passed.clone(), |nulls| &passed | &!nulls.inner()))
     }
 
-    /// Whether it asks for pieces of text and nothing else.
+    /// Whether it asks for pieces of text and nothing else, and not for so many that they are better looked for in text that is decoded once for all.
     pub(super) fn is_search(&self) -> bool {
-        self.tests.iter().all(|test| matches!(test, Test::Like(_)))
+        self.tests.len() <= SEARCHES_MAX && self.tests.iter().all(|test| matches!(test, Test::Like(_)))
     }
 
     /// Which rows pass if it asks for nothing but pieces of text, each of which `find` says of each row whether it has them; `None` where that is not known.
@@ -204,6 +207,8 @@ mod tests {
         assert_eq!(found(&both, 9), (true, Some(vec![0])));
         assert_eq!(found(&or_null, 9), (true, Some(vec![0, 2])));
         assert_eq!(found(&both, 6), (true, None));
+        let three = all(["%a%", "%b%", "%c%"].map(|text| pattern(false, text)).to_vec(), &schema);
+        assert!(!Kernel::of(&three, &schema).unwrap().is_search());
         assert_eq!(asked, ["%google%", "%.google.%"].repeat(3));
     }
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::format::Result;
 use crate::format::search::Pieces;
 
-/// So many patterns are remembered: as many as a query may well ask of a column.
-const PATTERNS: usize = 4;
+/// So many patterns are remembered: more than a query is likely to ask of a column.
+const PATTERNS: usize = 16;
 
 /// An answer for each of the patterns that were asked for last.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn what_was_asked_last_is_known() {
-        let pieces: Vec<Pieces> = (0..6).map(|number| Pieces::of_like(&format!("%{number}%")).unwrap()).collect();
+        let pieces: Vec<Pieces> = (0..20).map(|number| Pieces::of_like(&format!("%{number}%")).unwrap()).collect();
         let answers = Answers::default();
         let ask = |number: usize| {
             let mut is_new = false;
@@ -52,9 +52,10 @@ mod tests {
             is_new
         };
         assert_eq!([0, 1, 0, 2, 3, 1].map(ask), [true, true, false, true, true, false]);
+        assert!((4..PATTERNS).all(ask));
         // The first one goes.
-        assert_eq!([4, 1, 0].map(ask), [true, false, true]);
-        assert!(answers.get(&pieces[5], || Err(Error::invalid_file("damaged"))).is_err());
-        assert!(ask(5));
+        assert_eq!([PATTERNS, 1, 0].map(ask), [true, false, true]);
+        assert!(answers.get(&pieces[19], || Err(Error::invalid_file("damaged"))).is_err());
+        assert!(ask(19));
     }
 }

@@ -201,7 +201,7 @@ impl Decode for Coded {
             return Ok(None);
         }
         let found = match &self.values {
-            Entries::Page(values) if values.is_decoded() => None,
+            Entries::Page(values) if values.is_decoded() || values.count() == 0 => None,
             Entries::Page(values) => self.found.get(pieces, || values.find(0..values.count(), most, pieces))?,
             Entries::Chunk(dictionary) => Some(dictionary.find(pieces)?),
         };
@@ -325,3 +325,29 @@ macro_rules! codes {
     )*};
 }
 codes!(u8 u16 u32);
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::BinaryViewArray;
+    use bytes::Bytes;
+
+    use super::super::{EncodeOptions, Encoded, EncodingTree};
+    use super::*;
+    use crate::format::ErrorKind;
+
+    #[test]
+    fn codes_of_no_values_are_refused_by_whoever_reads_them() {
+        let context = Context::root(&EncodeOptions::default(), None);
+        let codes = Values::Fixed { ptype: PType::U8, bytes: Buffer::from_vec(vec![0_u8]) };
+        let none = Values::Bytes(BinaryViewArray::from_iter_values([""; 0]));
+        let children = vec![context.encode(&codes).unwrap(), context.encode(&none).unwrap()];
+        let root = EncodedNode { encoding: EncodingId::Dictionary, ptype: PType::Bytes, count: 1, params: [0; 2], buffers: Vec::new(), children };
+        let encoded = Encoded::new(root).unwrap();
+        let mut page = Vec::new();
+        encoded.write(&mut page);
+        let body = Bytes::from(page).slice(encoded.tree().len().next_multiple_of(8)..);
+        let node = Node::open(&EncodingTree::read(encoded.tree()).unwrap(), &body, true, None).unwrap();
+        assert_eq!(node.find(0..1, usize::MAX, &Pieces::of_like("%a%").unwrap()).unwrap(), None);
+        assert_eq!(node.decode(0..1, &mut Output::new(PType::Bytes, 1)).unwrap_err().kind(), ErrorKind::InvalidFile);
+    }
+}

@@ -216,6 +216,9 @@ impl Decode for Runs {
     }
 
     fn find(&self, range: Range<usize>, most: usize, pieces: &Pieces) -> Result<Option<BooleanBuffer>> {
+        if self.values.is_decoded() {
+            return Ok(None);
+        }
         let mut runs = Vec::new();
         each_run(self.ends()?, range, |run, rows| runs.push((run, rows)))?;
         let Some((first, _)) = runs.first() else { return Ok(None) };

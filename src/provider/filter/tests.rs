@@ -3,13 +3,14 @@
 use super::*;
 use std::cell::RefCell;
 
-use arrow::array::{Int32Array, UInt64Array};
+use arrow::array::{BooleanArray, Int32Array, StringViewArray, UInt64Array};
 use arrow::datatypes::Field;
-use datafusion::physical_expr::expressions::{DynamicFilterPhysicalExpr, binary, col, lit};
+use datafusion::physical_expr::expressions::{DynamicFilterPhysicalExpr, binary, col, like, lit};
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 
 use crate::format::error;
 use crate::format::scan::RowBounds;
+use crate::format::search::Pieces;
 
 /// The numbers of the rows, in pages of ten rows, of which the third one's bounds are not known, and the fourth has a null.
 #[derive(Debug)]
@@ -121,9 +122,96 @@ fn what_was_settled_is_forgotten_when_the_filter_changes() {
     assert_eq!(morsel.reads.into_inner(), [16..20], "bounds have settled the others");
 }
 
+/// Numbers of rows as text, of which each with a nine in it is known without reading any where `is_known`.
+#[derive(Debug)]
+struct Texts {
+    schema: SchemaRef,
+    is_known: bool,
+    asked: RefCell<Vec<&'static str>>,
+}
+
+impl Texts {
+    fn new(schema: &SchemaRef, is_known: bool) -> Self {
+        Self { schema: Arc::clone(schema), is_known, asked: RefCell::default() }
+    }
+
+    fn texts(&self, rows: &Rows) -> StringViewArray {
+        let text = |row: usize| (row % 10 != 3).then(|| row.to_string());
+        rows.ranges().iter().cloned().flatten().map(text).collect()
+    }
+}
+
+impl Morsel for Texts {
+    fn rows(&self) -> u64 {
+        0
+    }
+
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn next_rows(&mut self, _batches: usize) -> Rows {
+        Rows::default()
+    }
+
+    fn split(&mut self, _rows: Rows) {}
+
+    fn read(&self, _columns: &[usize], rows: &Rows) -> error::Result<Vec<ArrayRef>> {
+        self.asked.borrow_mut().push("read");
+        Ok(vec![Arc::new(self.texts(rows))])
+    }
+
+    fn read_kept(&self, _column: usize, _rows: &Rows, _keep: &BooleanBuffer) -> error::Result<Option<ArrayRef>> {
+        Ok(None)
+    }
+
+    fn coded(&self, _column: usize, _rows: &Rows, _most: usize) -> error::Result<Option<Coded>> {
+        self.asked.borrow_mut().push("coded");
+        Ok(None)
+    }
+
+    fn find(&self, _column: usize, rows: &Rows, _most: usize, pieces: &Pieces) -> error::Result<Option<BooleanArray>> {
+        self.asked.borrow_mut().push("find");
+        let texts = self.texts(rows);
+        Ok(self.is_known.then(|| BooleanArray::new(pieces.found_in(&texts), texts.nulls().cloned())))
+    }
+}
+
+#[test]
+fn text_is_found_unread_unless_most_rows_are_read_anyway() {
+    let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("s", DataType::Utf8View, true)]));
+    let pattern =
+        |negated, text: &str| like(negated, false, col("s", &schema).unwrap(), lit(ScalarValue::Utf8View(Some(text.to_owned()))), &schema).unwrap();
+    let rows = |from: usize| Rows::new(vec![from..from + 100]);
+    // Which rows pass of one hundred after the other, and what was asked for that.
+    let select = |morsel: &Texts, exprs: Vec<Arc<dyn PhysicalExpr>>, output_columns: usize| {
+        let conjuncts = exprs.into_iter().map(|expr| conjunct(expr, &schema)).collect();
+        let mut filter =
+            MorselFilter::new(Arc::new(RowFilter::new(conjuncts, output_columns)), FileMetrics::new(&ExecutionPlanMetricsSet::new(), 0, ""));
+        let passed = [0, 100].map(|from| filter.select(morsel, &rows(from)).unwrap().passed().set_indices().collect::<Vec<_>>());
+        (passed, morsel.asked.take())
+    };
+    let texts = |from: usize, passes: fn(&str) -> bool| {
+        (from..from + 100).filter(|row| row % 10 != 3 && passes(&row.to_string())).map(|row| row - from).collect::<Vec<_>>()
+    };
+    let both = |passes: fn(&str) -> bool| [0, 100].map(|from| texts(from, passes));
+    let (known, unknown) = (Texts::new(&schema, true), Texts::new(&schema, false));
+    for output_columns in [0, 1] {
+        assert_eq!(select(&known, vec![pattern(false, "%9%")], output_columns), (both(|text| text.contains('9')), vec!["find", "find"]));
+    }
+    // Most pass: the second time that is known.
+    let has_no_nine = both(|text| !text.contains('9'));
+    assert_eq!(select(&known, vec![pattern(true, "%9%")], 0), (has_no_nine.clone(), vec!["find", "find"]));
+    assert_eq!(select(&known, vec![pattern(true, "%9%")], 1), (has_no_nine.clone(), vec!["find", "coded", "read"]));
+    assert_eq!(select(&unknown, vec![pattern(true, "%9%")], 0), (has_no_nine, ["find", "coded", "read"].repeat(2)));
+    // What a few rows are asked is asked of the blocks that they are in.
+    let (passed, asked) = select(&known, vec![pattern(false, "%9%"), pattern(false, "%8%")], 0);
+    assert_eq!((passed, asked), (both(|text| text.contains('9') && text.contains('8')), vec!["find"; 4]));
+}
+
 #[test]
 fn a_null_does_not_pass() {
-    let passed: ArrayRef = Arc::new(arrow::array::BooleanArray::from(vec![Some(true), None, Some(false)]));
+    let passed: ArrayRef = Arc::new(BooleanArray::from(vec![Some(true), None, Some(false)]));
     assert_eq!(rows_that_pass(ColumnarValue::Array(passed), 3).unwrap(), BooleanBuffer::from(vec![true, false, false]));
     let constant = |value| rows_that_pass(ColumnarValue::Scalar(ScalarValue::Boolean(value)), 2).unwrap();
     assert_eq!([constant(Some(true)), constant(Some(false)), constant(None)].map(|keep| keep.count_set_bits()), [2, 0, 0]);

@@ -1,5 +1,7 @@
 //! Text is looked for in codes: no more is expanded than what stands where a token holds the beginning of it.
 
+use std::sync::OnceLock;
+
 use arrow::array::BooleanBufferBuilder;
 use memchr::memchr_iter;
 
@@ -7,6 +9,12 @@ use super::table::Table;
 use super::tokens::TOKEN_MAX;
 use super::{GROUP, TOKENS_MAX};
 use crate::format::search::Pieces;
+
+/// Where more than one code in so many is marked, it takes longer to look at those than to expand all.
+const RARE: usize = 16;
+
+/// What is longer is looked for in text: each code is compared with what may stand behind it.
+const PIECE_MAX: usize = 256;
 
 /// What a page's tokens have of the first of some pieces of text.
 #[derive(Debug)]
@@ -17,6 +25,8 @@ pub(super) struct Marks {
     beginnings: Vec<Beginning>,
     /// Of so many bytes that the piece begins with, the most less than all that it begins with, too, and these end with.
     shorter: Vec<u8>,
+    /// Whether few codes are marked, judged by those that were looked at first.
+    are_rare: OnceLock<bool>,
 }
 
 /// Where a piece begins in a token.
@@ -41,7 +51,14 @@ impl Marks {
         for (mark, (length, beginning)) in tokens.iter_mut().zip(table.lengths().zip(&beginnings)) {
             *mark = length | if *beginning == Beginning::Nowhere { 0 } else { Self::BEGINS };
         }
-        Self { tokens, beginnings, shorter: shorter(piece) }
+        let are_rare = if piece.len() > PIECE_MAX { OnceLock::from(false) } else { OnceLock::new() };
+        Self { tokens, beginnings, shorter: shorter(piece), are_rare }
+    }
+
+    /// Whether it takes less to look for the piece in codes like these than in what they stand for.
+    pub(super) fn are_rare(&self, codes: &[u16]) -> bool {
+        let is_marked = |code: &&u16| self.tokens[usize::from(**code)] >= Self::BEGINS;
+        *self.are_rare.get_or_init(|| codes.iter().filter(is_marked).count() <= codes.len() / RARE)
     }
 
     /// Calls back with the index of each code that is marked and the bytes that stand before it, and gives the bytes of all.
@@ -134,6 +151,9 @@ impl Block<'_> {
         let (mut value, mut end, mut known) = (0, 0, 0);
         let (mut window, mut rest) = (Vec::new(), Vec::new());
         let all = marks.each_marked(self.codes, |index, at| {
+            if at + TOKEN_MAX <= known {
+                return;
+            }
             self.each_place(index, pieces, marks, &mut window, |offset| {
                 let place = at + offset;
                 while let Some(length) = self.lengths.get(value).filter(|_| end <= place) {

@@ -170,6 +170,10 @@ impl Decode for Coded {
         found.append_n(end - first, false);
         for block in blocks {
             let (codes, lengths) = self.codes_and_lengths(block, end.min((block + 1) * BLOCK))?;
+            // Once for the page, so that it is said of all of it.
+            if !marks.are_rare(codes.words()?) {
+                return Ok(None);
+            }
             let values = Block { table, codes: codes.words()?, lengths: lengths.words()? };
             values.find(pieces, &marks, block * BLOCK - first, &mut found).ok_or_else(|| other_values(block))?;
         }
@@ -294,6 +298,12 @@ mod tests {
             Node::open(&EncodingTree::read(encoded.tree())?, &body, true, None)
         }
 
+        /// Which of the values have the text; `None` if that is left to who reads them.
+        fn find(&self, range: Range<usize>, text: &str) -> Result<Option<Vec<bool>>> {
+            let found = self.open()?.find(range, 0, &Pieces::of_like(&format!("%{text}%")).unwrap())?;
+            Ok(found.map(|found| found.iter().collect()))
+        }
+
         fn read(&self, range: Range<usize>) -> Result<Vec<String>> {
             let node = self.open()?;
             let mut out = Output::new(PType::Bytes, 0);
@@ -305,6 +315,7 @@ mod tests {
 
         #[track_caller]
         fn refused(&self, range: Range<usize>) {
+            assert_eq!(self.find(range.clone(), "q").unwrap_err().kind(), ErrorKind::InvalidFile);
             assert_eq!(self.read(range).unwrap_err().kind(), ErrorKind::InvalidFile);
         }
     }
@@ -331,6 +342,28 @@ mod tests {
     }
 
     #[test]
+    fn text_is_found_in_codes_where_few_begin_with_it() {
+        let parts = || Parts {
+            tokens: vec!["go", "og", "le", "-"],
+            codes: [vec![3; 1024], vec![3; 30], vec![0, 1, 2], vec![3; 30]].concat(),
+            lengths: [vec![1; 1024], vec![20, 10, 6, 30]].concat(),
+            starts: vec![0, 1024],
+        };
+        assert_eq!(parts().find(1023..1028, "google").unwrap().unwrap(), [false, false, false, true, false]);
+        assert_eq!(parts().find(1026..1027, "ogle").unwrap().unwrap(), [true]);
+        // Common pieces, and long ones, are better looked for in text.
+        assert_eq!(parts().find(1023..1028, "-").unwrap(), None);
+        assert_eq!(parts().find(1023..1028, &"google".repeat(50)).unwrap(), None);
+        // As the first block is, so are the others taken to be.
+        let page = parts().open().unwrap();
+        let find = |range: Range<usize>| page.find(range, 0, &Pieces::of_like("%g%").unwrap()).unwrap().map(|found| found.count_set_bits());
+        assert_eq!((find(0..10), find(1024..1028)), (Some(0), Some(1)));
+        assert_eq!(parts().find(1024..1028, "g").unwrap().map(|found| found.len()), Some(4));
+        let common = Parts { codes: [vec![3; 1024], vec![0; 31], vec![3]].concat(), lengths: [vec![1; 1024], vec![63]].concat(), ..parts() };
+        assert_eq!((common.find(1024..1025, "g").unwrap(), common.find(0..1025, "g").unwrap().map(|found| found.len())), (None, Some(1025)));
+    }
+
+    #[test]
     fn blocks_and_lengths_that_contradict_each_other_are_refused() {
         for starts in [vec![1, 1024], vec![0, 1023], vec![0, 1031], vec![1024, 0], vec![u32::MAX; 2]] {
             Parts { starts, ..two_blocks() }.refused(0..1026);
@@ -354,6 +387,9 @@ mod tests {
         };
         assert_eq!(read(&["ä"], &[0, 0], &[2, 2]).unwrap(), ["ä", "ä"]);
         assert_eq!(read(&["ä"], &[0, 0], &[1, 3]).unwrap_err().kind(), ErrorKind::InvalidFile);
+        // What is not decoded is not checked.
+        let parts = Parts { tokens: vec!["ä", "b"], codes: [vec![1; 30], vec![0, 0]].concat(), lengths: vec![30, 1, 3], starts: vec![0] };
+        assert_eq!(parts.find(0..3, "ä").unwrap().unwrap(), [false, false, true]);
     }
 
     #[test]
