@@ -35,6 +35,11 @@ struct Way {
     matches: [u32; 2],
 }
 
+/// The same of numbers, packed or not, of which few pieces of more than some bytes come again: what a level looks for beyond those of the first is not there.
+pub(crate) fn compress_numbers(raw: &[u8], level: i32) -> Result<Vec<u8>> {
+    compress(raw, if level <= 4 { level.min(1) } else { level })
+}
+
 fn compress_as(raw: &[u8], way: Way) -> Result<Vec<u8>> {
     thread_local! {
         static COMPRESSOR: RefCell<Option<(Way, Compressor<'static>)>> = const { RefCell::new(None) };

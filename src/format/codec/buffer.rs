@@ -64,7 +64,7 @@ fn compress(raw: &[u8], kind: Kind, worth: f64, level: i32) -> Option<Vec<u8>> {
     }
     let stored = match kind {
         Kind::Text => zstd::compress_text(raw, level),
-        Kind::Numbers => zstd::compress(raw, level),
+        Kind::Numbers => zstd::compress_numbers(raw, level),
     };
     let stored = stored.ok()?;
     let pays = part(stored.len(), raw.len()) <= worth;

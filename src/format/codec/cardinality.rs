@@ -20,11 +20,16 @@ const NEAR: usize = 256;
 /// Where no more than one in so many differs from its neighbour, those that do not are passed by.
 const CHANGES_PART: usize = 8;
 
+/// How many of them show whether it is so.
+const LOOKED_AT: usize = 32;
+
 /// Numbers that are so near each other are marked, which takes less time than a hash of each ...
 const SPAN: usize = 1 << 16;
 /// ... where there are enough of them for a look at all marks to be worth it, and most of some of them are near.
-const SPAN_MIN: usize = SPAN / 4;
+const SPAN_PART: usize = 4;
 const TRIED: usize = 64;
+/// As far as this from those that are looked at, no number is counted by itself.
+const SPAN_MARGIN: u64 = 256;
 const NEAR_MIN: usize = TRIED / 4 * 3;
 /// Marks that are looked at together.
 const MARKS: usize = 32;
@@ -53,7 +58,7 @@ impl Cardinality {
             Values::Fixed { ptype, bytes } => with_word!(ptype.width().unwrap_or(1), T => {
                 let words = words_from::<T>(bytes);
                 match near(&words, nulls) {
-                    Some(least) if valid >= SPAN_MIN => self.add_near(&words, nulls, least),
+                    Some(span) if valid >= span.length / SPAN_PART => self.add_near(&words, nulls, span),
                     _ => for_each_valid(&words, nulls, |index| self.add(spread(words[index].halves()))),
                 }
             }),
@@ -64,9 +69,9 @@ impl Cardinality {
         }
     }
 
-    /// Marks which numbers from `least` on there are; those that are not near it are counted one by one.
-    fn add_near<T: Word>(&mut self, words: &[T], nulls: Option<&NullBuffer>, least: u64) {
-        let mut marks = vec![false; SPAN];
+    /// Marks which numbers of a span there are; those that are not in it are counted one by one.
+    fn add_near<T: Word>(&mut self, words: &[T], nulls: Option<&NullBuffer>, Span { least, length }: Span) {
+        let mut marks = vec![false; length];
         for_each_valid(words, nulls, |index| {
             let (number, rest) = words[index].halves();
             match usize::try_from(number.wrapping_sub(least)).ok().and_then(|place| marks.get_mut(place)) {
@@ -114,16 +119,31 @@ impl Cardinality {
     }
 }
 
-/// The least of the numbers that most values are near, as far as some of them say.
-fn near<T: Word>(words: &[T], nulls: Option<&NullBuffer>) -> Option<u64> {
+/// So many numbers from one on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Span {
+    least: u64,
+    length: usize,
+}
+
+/// The numbers that most values are among, as far as some of them say.
+fn near<T: Word>(words: &[T], nulls: Option<&NullBuffer>) -> Option<Span> {
     let is_valid = |index: &usize| nulls.is_none_or(|nulls| nulls.is_valid(*index));
     let tried = (0..words.len()).step_by((words.len() / TRIED).max(1)).filter(is_valid).take(TRIED);
     let mut numbers: Vec<u64> = tried.map(|index| words[index].halves()).filter(|(_, rest)| *rest == 0).map(|(number, _)| number).collect();
     numbers.sort_unstable();
+    let (least, greatest) = (*numbers.first()?, *numbers.last()?);
+    if numbers.len() >= NEAR_MIN && greatest - least < SPAN as u64 / 2 && greatest < u64::MAX - SPAN as u64 {
+        // Half as many again on either side.
+        let margin = SPAN_MARGIN.max((greatest - least) / 2);
+        let least = least.saturating_sub(margin);
+        let length = usize::try_from(greatest - least + margin).ok()?;
+        return Some(Span { least, length: length.next_multiple_of(MARKS) });
+    }
     // As many to the left of the median as to its right, but no less than 0.
     let least = numbers.get(numbers.len() / 2)?.saturating_sub(SPAN as u64 / 2).min(u64::MAX - 2 * SPAN as u64);
     let near = numbers.iter().filter(|number| (least..least + SPAN as u64).contains(number)).count();
-    (near >= NEAR_MIN).then_some(least)
+    (near >= NEAR_MIN).then_some(Span { least, length: SPAN })
 }
 
 /// Visits the valid ones of some values, of which those are the same whose words are; but not all of them that are the same as their neighbours.
@@ -138,8 +158,10 @@ fn for_each_valid<T: Copy + PartialEq>(words: &[T], nulls: Option<&NullBuffer>, 
 fn for_each<T: Copy + PartialEq>(words: &[T], run: Range<usize>, visit: &mut impl FnMut(usize)) {
     let mut start = run.start;
     for words in words.get(run).unwrap_or_default().chunks(NEAR) {
-        let changes = words.windows(2).map(|pair| usize::from(pair[0] != pair[1])).sum::<usize>();
-        if changes * CHANGES_PART > words.len() {
+        // Some show whether it is, and none that is not there is missed.
+        let first = &words[..words.len().min(LOOKED_AT)];
+        let changes = first.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        if changes * CHANGES_PART > first.len() {
             (start..start + words.len()).for_each(&mut *visit);
         } else {
             visit(start);
@@ -273,7 +295,7 @@ mod tests {
                 for (ptype, bytes) in [(PType::U64, wide), (PType::I32, narrow), (PType::U16, short), (PType::I128, very_wide)] {
                     let values = Values::Fixed { ptype, bytes };
                     for nulls in [None, Some(&nulls)] {
-                        assert!(count(&values, nulls, 40_000) == count(&values, nulls, SPAN_MIN - 1), "{ptype:?} from {least} on");
+                        assert!(count(&values, nulls, 40_000) == count(&values, nulls, NEAR_MIN - 1), "{ptype:?} from {least} on");
                     }
                 }
             }

@@ -78,14 +78,12 @@ fn packed<T: Lane>(sampled: &[u8], ptype: PType, sample: &Sample<'_>) -> Option<
     Some(Cost { bytes: cost.bytes * scale, nanos: cost.nanos * scale })
 }
 
-/// The same as PLANES, if they have fewer bits than the values and cost no more than `most`.
+/// The same as PLANES, if they cost no more than `most`.
 fn in_planes<T: Lane>(ptype: PType, sample: &Sample<'_>, most: f64) -> Option<Cost> {
     let Values::Fixed { bytes, .. } = sample.all() else { return None };
     let words = words_from::<T>(bytes);
     let words = piece(&words);
-    if sample.goal().zstd_level.is_none() || !are_narrower(words) {
-        return None;
-    }
+    sample.goal().zstd_level?;
     let differences: Vec<T> = words.windows(2).map(|pair| pair[1].minus(pair[0])).collect();
     cost_of(&differences, ptype, sample, most)
 }

@@ -81,6 +81,11 @@ impl Table {
         None
     }
 
+    /// The code of a value that is already there, if no other is in its place; else any.
+    pub(super) fn likely_code(&self, hash: u64) -> u32 {
+        self.slots[self.home(hash)].0
+    }
+
     fn home(&self, hash: u64) -> usize {
         usize::try_from(hash & 0xFFFF_FFFF).unwrap_or(0) & (self.slots.len() - 1)
     }

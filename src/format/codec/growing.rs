@@ -1,5 +1,6 @@
 //! A chunk's dictionary as it is made: each page brings values that it does not have yet.
 
+use std::hint::black_box;
 use std::ops::Range;
 
 use arrow::array::{Array, BinaryViewArray};
@@ -21,6 +22,9 @@ const ENTRIES_MAX: usize = 1 << 17;
 const DISTINCT_PART_MAX: f64 = 0.75;
 /// The least that the distinct values of a page take in comparison with codes of them: nothing else is saved.
 const ENTRIES_PART_MIN: f64 = 0.15;
+
+/// Values that are looked up together.
+const TOGETHER: usize = 64;
 
 /// Whether a page has few enough distinct values to be likely to come again, and enough of them for it to matter.
 pub(super) fn may_share(sample: &Sample<'_>) -> bool {
@@ -126,45 +130,60 @@ impl DictionaryBuilder {
         value: impl Fn(usize) -> &'v [u8],
     ) -> Option<Vec<u32>> {
         let mut codes = Vec::with_capacity(count);
-        let mut last: Option<(usize, u32)> = None;
-        for index in 0..count {
-            if validity.is_some_and(|validity| validity.is_null(index)) {
-                codes.push(last.map_or(0, |(_, code)| code));
-                continue;
-            }
-            let code = match last {
-                Some((before, code)) if same(before, index) => code,
-                _ => {
-                    let value = value(index);
-                    let code = table.code(hash(index), |code| self.value(code) == value)?;
-                    if code as usize == self.len() {
-                        if self.len() >= ENTRIES_MAX || self.bytes.len().saturating_add(value.len()) > self.bytes_max {
-                            return None;
-                        }
-                        self.bytes.extend_from_slice(value);
-                        self.ends.push(self.bytes.len());
-                    }
-                    code
+        // The first of each run of the same values in a block, with its hash.
+        let mut heads: Vec<(usize, u64)> = Vec::with_capacity(TOGETHER);
+        let (mut last, mut code) = (None, 0);
+        for start in (0..count).step_by(TOGETHER) {
+            let end = count.min(start + TOGETHER);
+            heads.clear();
+            for index in (start..end).filter(|index| validity.is_none_or(|validity| validity.is_valid(*index))) {
+                if last.replace(index).is_none_or(|last| !same(last, index)) {
+                    heads.push((index, hash(index)));
                 }
-            };
-            codes.push(code);
-            last = Some((index, code));
+            }
+            self.bring_near(table, &heads);
+            for &(index, hash) in &heads {
+                codes.resize(index, code);
+                let value = value(index);
+                code = table.code(hash, |code| self.value(code) == value)?;
+                if code as usize == self.len() {
+                    if self.len() >= ENTRIES_MAX || self.bytes.len().saturating_add(value.len()) > self.bytes_max {
+                        return None;
+                    }
+                    self.bytes.extend_from_slice(value);
+                    self.ends.push(self.bytes.len());
+                }
+            }
+            codes.resize(end, code);
         }
         Some(codes)
     }
 
-    /// How many values a page of these codes has.
-    pub(crate) fn distinct(&mut self, codes: &[u32]) -> usize {
+    /// Loads what is about to be looked up, all at once: a table of many values is in no cache that is near, and look-ups wait for each other.
+    fn bring_near(&self, table: &Table, heads: &[(usize, u64)]) {
+        let (Some(last), Some(last_byte)) = (self.ends.len().checked_sub(1), self.bytes.len().checked_sub(1)) else { return };
+        // Without a branch on what is loaded, which would wait for it.
+        let byte = |hash| {
+            let before = (table.likely_code(hash) as usize).min(last).saturating_sub(1);
+            self.bytes[self.ends[before].min(last_byte)]
+        };
+        black_box(heads.iter().fold(0, |all, (_, hash)| all ^ byte(*hash)));
+    }
+
+    /// Where in a page of these codes each of its values is first.
+    pub(crate) fn firsts(&mut self, codes: &[u32]) -> Vec<u32> {
         self.page += 1;
         self.counted_in.resize(self.len(), 0);
-        let mut count = 0;
-        for &code in codes {
-            if let Some(page) = self.counted_in.get_mut(code as usize) {
-                count += usize::from(*page != self.page);
+        let mut firsts = Vec::new();
+        for (index, &code) in (0..).zip(codes) {
+            if let Some(page) = self.counted_in.get_mut(code as usize)
+                && *page != self.page
+            {
                 *page = self.page;
+                firsts.push(index);
             }
         }
-        count
+        firsts
     }
 
     /// What a page of these codes costs.
@@ -222,5 +241,51 @@ impl DictionaryBuilder {
         let views = codes.map(|code| (self.start(code), self.ends[code])).map(|(from, to)| view(&bytes, offset(from), offset(to) - offset(from), 0));
         let views: Vec<u128> = views.collect();
         Ok(Values::Bytes(BinaryViewArray::try_new(views.into(), vec![bytes], None)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
+    use super::*;
+
+    /// Pages of values that come again within them and in others, in runs and not, with nulls and without; and more than are looked up together.
+    #[test]
+    fn codes_are_those_of_a_hash_map() {
+        let mut random = StdRng::seed_from_u64(4);
+        for (kinds, run, nulls) in [(1, 1, 0.0), (40, 1, 0.1), (40, 5, 0.5), (3000, 1, 0.0), (3000, 3, 0.3), (100_000, 1, 0.0)] {
+            let mut builder = DictionaryBuilder::new(PType::Bytes, 8 << 20);
+            let mut known: HashMap<Vec<u8>, u32> = HashMap::new();
+            for count in [0, 1, TOGETHER - 1, TOGETHER, TOGETHER + 1, 5000, 700] {
+                let mut value = 0;
+                let values = (0..count).map(|index| {
+                    value = if index % run == 0 { random.random_range(0..kinds) } else { value };
+                    format!("{value:>width$}", width = value % 3 * 9).into_bytes()
+                });
+                let values: Vec<Vec<u8>> = values.collect();
+                let validity: NullBuffer = (0..count).map(|_| !random.random_bool(nulls)).collect();
+                let page = Values::Bytes(BinaryViewArray::from_iter_values(&values));
+                let codes = builder.codes(&page, Some(&validity)).unwrap();
+                assert_eq!(codes.len(), count);
+                let mut seen = HashMap::new();
+                for (index, value) in values.iter().enumerate().filter(|(index, _)| validity.is_valid(*index)) {
+                    let next = u32::try_from(known.len()).unwrap();
+                    assert_eq!(codes[index], *known.entry(value.clone()).or_insert(next), "{count} of {kinds}");
+                    seen.entry(codes[index]).or_insert(u32::try_from(index).unwrap());
+                }
+                let firsts = builder.firsts(&codes);
+                assert!(firsts.is_sorted());
+                if validity.null_count() == 0 {
+                    let mut expected: Vec<u32> = seen.into_values().collect();
+                    expected.sort_unstable();
+                    assert_eq!(firsts, expected);
+                }
+            }
+            assert_eq!(builder.len(), known.len());
+        }
     }
 }

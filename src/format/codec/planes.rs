@@ -2,6 +2,7 @@
 //! front bytes that come again, or codes that follow each other.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use super::buffer::{Kind, StoredBuffer};
 use super::choose::Context;
@@ -106,6 +107,8 @@ fn zstd_nanos(left: f64) -> f64 {
 /// Bits of a byte, if each is told apart by how often it comes, or how often its distance from the one before it: that is what ZSTD makes of numbers, of
 /// which few longer pieces come again.
 fn entropy(bytes: &[u8]) -> f64 {
+    /// Most counts are small ones.
+    static BITS: LazyLock<[f64; 256]> = LazyLock::new(|| std::array::from_fn(|count| count_bits(u16::try_from(count).unwrap_or(0))));
     let mut counts = [[0_u16; 256]; 2];
     let [values, distances] = &mut counts;
     let mut last = 0_u8;
@@ -116,10 +119,15 @@ fn entropy(bytes: &[u8]) -> f64 {
     }
     let all = real(bytes.len()).max(1.0);
     let bits = |counts: &[u16; 256]| -> f64 {
-        let sum = counts.iter().filter(|count| **count > 1).map(|&count| f64::from(count) * f64::from(count).log2());
+        let sum = counts.iter().map(|&count| BITS.get(usize::from(count)).copied().unwrap_or_else(|| count_bits(count)));
         all.log2() - sum.sum::<f64>() / all
     };
     bits(values).min(bits(distances))
+}
+
+/// So many times the bits of that number.
+fn count_bits(count: u16) -> f64 {
+    if count > 1 { f64::from(count) * f64::from(count).log2() } else { 0.0 }
 }
 
 /// Neighbours from the middle, where all are too many.

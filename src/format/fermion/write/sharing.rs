@@ -63,6 +63,8 @@ impl Costs {
 #[derive(Debug)]
 pub(super) struct Coded {
     pub(super) codes: Vec<u32>,
+    /// Where each of its values is first, and of nulls what stands in their place.
+    pub(super) firsts: Vec<u32>,
     /// The values that no page before it has had.
     pub(super) new: Values,
 }
@@ -107,14 +109,15 @@ impl Sharing {
             return Ok(None);
         };
         self.pages += 1;
-        let (slots, distinct, new) = (values.len(), builder.distinct(&codes), builder.len() - before);
+        let firsts = builder.firsts(&codes);
+        let (slots, distinct, new) = (values.len(), firsts.len(), builder.len() - before);
         if self.pages <= JUDGED_FIRST || self.pages.is_multiple_of(JUDGED_PART) || !self.judged.is_like(slots, distinct) {
             self.judged = Judged { slots, distinct, costs: builder.costs(values, &codes, options)? };
         }
         let costs = self.judged.costs(slots, distinct, new);
         self.window.add(costs);
         self.total.add(costs);
-        Ok(Some(Coded { codes, new: builder.values(before..builder.len())? }))
+        Ok(Some(Coded { codes, firsts, new: builder.values(before..builder.len())? }))
     }
 
     /// Looks at a window when it is full.
@@ -299,7 +302,7 @@ mod tests {
             judged.push(sharing.judged.costs.value != last);
             let before = builder.len();
             let codes = builder.codes(&page, None).unwrap();
-            let (slots, distinct) = (page.len(), builder.distinct(&codes));
+            let (slots, distinct) = (page.len(), builder.firsts(&codes).len());
             let judged = Judged { slots, distinct, costs: builder.costs(&page, &codes, &options).unwrap() };
             each.add(judged.costs(slots, distinct, builder.len() - before));
         }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef};
+use arrow::array::{Array, ArrayRef, UInt32Array};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
+use arrow::compute::take;
 use arrow::datatypes::DataType;
 use bytes::Bytes;
 
@@ -18,6 +19,9 @@ use crate::format::fermion::bloom::BloomBuilder;
 use crate::format::fermion::cmb::{Chunk, ChunkPage, Pages, StreamType};
 use crate::format::fermion::page::{Page, PageExpect, write_page};
 use crate::format::fermion::stats::{Bounds, Totals, TotalsBuilder, ZoneStats, leaf_stats_and_bounds};
+
+/// Where no more than one value in so many differs from all before it, few do.
+const FEW_PART: usize = 4;
 
 /// Settings of the pages of a stream.
 #[derive(Debug, Clone)]
@@ -358,8 +362,8 @@ impl StreamWriter {
         };
         for rows in pages {
             let slice = array.slice(start, rows);
-            let body = self.data(values.slice(start, rows), slice.nulls().cloned(), settings)?;
-            let (stats, bounds) = if settings.statistics { leaf_stats_and_bounds(slice.as_ref()) } else { (ZoneStats::UNKNOWN, None) };
+            let (body, firsts) = self.data(values.slice(start, rows), slice.nulls().cloned(), settings)?;
+            let (stats, bounds) = if settings.statistics { stats_and_bounds(&slice, firsts)? } else { (ZoneStats::UNKNOWN, None) };
             if settings.statistics {
                 self.merge_bounds(bounds, &stats, array.data_type());
             }
@@ -370,7 +374,8 @@ impl StreamWriter {
         self.add_dictionary(false, settings)
     }
 
-    fn data(&mut self, values: Values, nulls: Option<NullBuffer>, settings: &PageSettings) -> Result<Body> {
+    /// A page of these values, and where each of them is first, if that is known.
+    fn data(&mut self, values: Values, nulls: Option<NullBuffer>, settings: &PageSettings) -> Result<(Body, Option<Vec<u32>>)> {
         let coded = self.sharing.codes(&values, nulls.as_ref(), &settings.encode)?;
         if let Some(totals) = &mut self.totals {
             match &coded {
@@ -380,8 +385,10 @@ impl StreamWriter {
             }
         }
         Ok(match coded {
-            Some(Coded { codes, .. }) => Body::Codes(codes, Box::new(Shared { ptype: values.ptype(), nulls: nulls.map(|nulls| copied(&nulls)) })),
-            None => self.values(values, nulls),
+            Some(Coded { codes, firsts, .. }) => {
+                (Body::Codes(codes, Box::new(Shared { ptype: values.ptype(), nulls: nulls.map(|nulls| copied(&nulls)) })), Some(firsts))
+            }
+            None => (self.values(values, nulls), None),
         })
     }
 
@@ -510,6 +517,14 @@ fn decoded_values(ptype: PType, decoded: Decoded) -> Values {
     }
 }
 
+/// Of few different values it is enough to look at each once.
+fn stats_and_bounds(page: &ArrayRef, firsts: Option<Vec<u32>>) -> Result<(ZoneStats, Option<Bounds>)> {
+    match firsts.filter(|firsts| page.null_count() == 0 && firsts.len() * FEW_PART <= page.len()) {
+        Some(firsts) => Ok(leaf_stats_and_bounds(&take(page, &UInt32Array::from(firsts), None)?)),
+        None => Ok(leaf_stats_and_bounds(page)),
+    }
+}
+
 fn chunk_stats(pages: &[ChunkPage]) -> ZoneStats {
     let rows = |page: &ChunkPage| u64::from(page.rows.unwrap_or(0));
     let mut zones = pages.iter().map(|page| (page.stats, rows(page)));
@@ -523,4 +538,28 @@ fn constant_bits(valid: bool, rows: usize) -> BooleanBuffer {
 
 fn width(n: usize) -> Result<u32> {
     u32::try_from(n).map_err(|_| Error::invalid_argument("a page passes 4 GiB"))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Float64Array, StringViewArray};
+
+    use super::*;
+
+    #[test]
+    fn each_of_few_values_is_looked_at_once() {
+        let text = |row: u32| (!row.is_multiple_of(7)).then(|| format!("a value of more than twelve bytes, {}", row % 7));
+        let strings: [ArrayRef; 2] = [
+            Arc::new(StringViewArray::from_iter_values((0..90).map(|row| text(row + 1).unwrap_or_default()))),
+            Arc::new((0..90).map(text).collect::<StringViewArray>()),
+        ];
+        let numbers: ArrayRef = Arc::new(Float64Array::from_iter_values((0..90).map(|row| [1.5, f64::NAN, -0.0][row % 3])));
+        for (array, different) in [(&strings[0], 7), (&strings[1], 7), (&numbers, 3)] {
+            for firsts in [None, Some((0..different).collect()), Some((0..90).collect())] {
+                assert_eq!(stats_and_bounds(array, firsts).unwrap(), leaf_stats_and_bounds(array), "{array:?}");
+            }
+        }
+        // What is not pointed at is not looked at.
+        assert_ne!(stats_and_bounds(&strings[0], Some(vec![0, 1])).unwrap(), leaf_stats_and_bounds(&strings[0]));
+    }
 }
