@@ -184,20 +184,33 @@ fn sentences(rng: &mut StdRng) -> RecordBatch {
     RecordBatch::try_from_iter(columns).unwrap()
 }
 
-/// A pattern of pieces of a text that is there, in their order or not.
-fn pattern(texts: &StringViewArray, rng: &mut StdRng) -> String {
-    let kind = rng.random_range(0..4);
-    let mut piece = || {
+/// Whether a column has pieces of a text that is there, in their order or not, begins with some, or is one; or whether it is none of that.
+fn question(column: &str, texts: &StringViewArray, rng: &mut StdRng) -> String {
+    let (kind, negated) = (rng.random_range(0..8), rng.random_bool(0.5));
+    let mut text = |skip: usize, take: usize| {
         let row = rng.random_range(0..texts.len());
         let text = if texts.is_null(row) { "" } else { texts.value(row) };
-        let piece: String = text.chars().skip(rng.random_range(0..20)).take(rng.random_range(1..14)).collect();
-        piece.replace(['%', '_', '\\', '\''], "")
+        let part: String = text.chars().skip(skip).take(take).collect();
+        (part.replace(['%', '_', '\\', '\''], ""), rng.random_range(0..20), rng.random_range(1..14))
     };
-    match kind {
+    let (mut skip, mut take) = (3, 5);
+    let mut piece = || {
+        let (part, next_skip, next_take) = text(skip, take);
+        (skip, take) = (next_skip, next_take);
+        part
+    };
+    let pattern = match kind {
         0 => format!("'%{}%{}%'", piece(), piece()),
         1 => format!("'%{}%{}'", piece(), piece()),
+        2 | 3 => {
+            let (begin, ..) = text(0, 9);
+            if kind == 2 { format!("'{begin}%'") } else { format!("'{}%e%'", &begin.chars().take(3).collect::<String>()) }
+        }
+        4 => return format!("{column} {} '{}'", if negated { "<>" } else { "=" }, text(0, usize::MAX).0),
+        5 => return format!("{column} {} ''", if negated { "<>" } else { "=" }),
         _ => format!("'%{}%'", piece()),
-    }
+    };
+    format!("{column} {}LIKE {pattern}", if negated { "NOT " } else { "" })
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -223,13 +236,12 @@ async fn text_is_found_in_however_it_is_stored() {
         }
     }
     let mut matched = 0;
-    for _ in 0..60 {
+    for _ in 0..100 {
         let column = *["own", "shared", "rare"].choose(&mut rng).unwrap();
         let texts = batch.column_by_name(column).unwrap().as_string_view().clone();
-        let not = ["", "NOT "].choose(&mut rng).unwrap();
-        let mut predicate = format!("{column} {not}LIKE {}", pattern(&texts, &mut rng));
+        let mut predicate = question(column, &texts, &mut rng);
         match rng.random_range(0..6) {
-            0 => predicate = format!("{predicate} AND {column} NOT LIKE {}", pattern(&texts, &mut rng)),
+            0 => predicate = format!("{predicate} AND {}", question(column, &texts, &mut rng)),
             1 => predicate = format!("{predicate} AND id % 7 < 2"),
             2 => predicate = format!("{predicate} AND shared LIKE '%special%'"),
             3 => predicate = format!("{column} IS NULL OR {predicate}"),

@@ -16,34 +16,63 @@ const AHEAD: usize = 1 << 16;
 /// Pieces that a string has in it one behind the other, and what it ends with.
 #[derive(Debug)]
 pub struct Pieces {
-    pattern: Arc<str>,
-    first: Finder<'static>,
+    /// Tells them from others.
+    key: Arc<str>,
+    first: First,
     others: Vec<Finder<'static>>,
     end: Vec<u8>,
 }
 
+/// The piece that stands before all others.
+#[derive(Debug)]
+pub(super) enum First {
+    Anywhere(Box<Finder<'static>>),
+    /// At the beginning of a string.
+    Begins(Vec<u8>),
+    /// All of a string: there are no others.
+    Is(Vec<u8>),
+}
+
 impl Pieces {
-    /// `LIKE` patterns that begin with `%`, have another one behind some text, and ask for nothing but text. Behind the last `%` stands what strings end with. `None` for others.
+    /// `LIKE` patterns that ask for nothing but text, and for some before the last `%`. Behind that stands what strings end with. `None` for others.
     pub fn of_like(pattern: &str) -> Option<Self> {
-        let pieces = pattern.strip_prefix('%').filter(|rest| !rest.contains(['_', '\\']))?;
-        let (middle, end) = pieces.rsplit_once('%')?;
+        if pattern.contains(['_', '\\']) {
+            return None;
+        }
+        let Some((begin, rest)) = pattern.split_once('%') else { return Some(Self::of_text(pattern)) };
+        let (middle, end) = rest.rsplit_once('%').unwrap_or(("", rest));
         let mut middle = middle.split('%').filter(|piece| !piece.is_empty()).map(|piece| Finder::new(piece).into_owned());
-        Some(Self { pattern: pattern.into(), first: middle.next()?, others: middle.collect(), end: end.as_bytes().to_vec() })
+        let first = if begin.is_empty() { First::Anywhere(Box::new(middle.next()?)) } else { First::Begins(begin.as_bytes().to_vec()) };
+        Some(Self { key: format!("~{pattern}").into(), first, others: middle.collect(), end: end.as_bytes().to_vec() })
     }
 
-    /// The pattern, which tells them from others.
-    pub(crate) fn pattern(&self) -> &Arc<str> {
-        &self.pattern
+    /// Strings that are this one.
+    pub fn of_text(text: &str) -> Self {
+        Self { key: format!("={text}").into(), first: First::Is(text.as_bytes().to_vec()), others: Vec::new(), end: Vec::new() }
+    }
+
+    /// What tells them from others.
+    pub(crate) fn key(&self) -> &Arc<str> {
+        &self.key
     }
 
     /// The one that stands before the others.
-    pub(super) fn first(&self) -> &Finder<'static> {
+    pub(super) fn first(&self) -> &First {
         &self.first
     }
 
     /// Whether there is no other, and strings may end with anything.
     pub(super) fn is_one(&self) -> bool {
         self.others.is_empty() && self.end.is_empty()
+    }
+
+    /// Whether a string of so many bytes may have them.
+    pub(super) fn may_be_in(&self, length: usize) -> bool {
+        match &self.first {
+            First::Anywhere(piece) => piece.needle().len() <= length,
+            First::Begins(begin) => begin.len() <= length,
+            First::Is(text) => text.len() == length,
+        }
     }
 
     /// Which strings have them. Of null it says something, too.
@@ -53,23 +82,37 @@ impl Pieces {
 
     /// The same of strings as views; one that does not lie in its buffer has none.
     pub(super) fn found_in_views(&self, views: &[u128], buffers: &[Buffer]) -> BooleanBuffer {
-        let mut cursor = Cursor { pieces: self, buffer: usize::MAX, last: 0..0, clear: 0, hit: false, window: 0 };
-        BooleanBuffer::collect_bool(views.len(), |row| {
-            let view = views[row];
-            // Length, prefix, buffer, offset: 32 bits each, from the lowest.
-            let part = |at: u32| (view >> (32 * at) & 0xFFFF_FFFF) as usize;
-            let length = part(0);
-            if length <= INLINE {
-                let bytes = view.to_le_bytes();
-                return self.are_in(&bytes[4..4 + length]);
+        match &self.first {
+            First::Anywhere(first) => {
+                let mut cursor = Cursor::new(self, first);
+                BooleanBuffer::collect_bool(views.len(), |row| match View::of(views[row]) {
+                    View::Inline(bytes, length) => self.are_in(&bytes[..length]),
+                    View::Shared { buffer, string } => buffers.get(buffer).is_some_and(|bytes| cursor.are_in(bytes, buffer, string)),
+                })
             }
-            let (buffer, start) = (part(2), part(3));
-            buffers.get(buffer).is_some_and(|bytes| cursor.are_in(bytes, buffer, start..start + length))
-        })
+            First::Begins(text) | First::Is(text) => {
+                let head = Head::of(text);
+                BooleanBuffer::collect_bool(views.len(), |row| {
+                    head.begins(views[row])
+                        && match View::of(views[row]) {
+                            View::Inline(bytes, length) => self.are_in(&bytes[..length]),
+                            View::Shared { buffer, string } => {
+                                self.may_be_in(string.len())
+                                    && buffers.get(buffer).and_then(|bytes| bytes.get(string)).is_some_and(|string| self.are_in(string))
+                            }
+                        }
+                })
+            }
+        }
     }
 
-    fn are_in(&self, string: &[u8]) -> bool {
-        self.first.find(string).is_some_and(|at| self.follow(&string[at + self.first.needle().len()..]))
+    /// Whether a string has them.
+    pub(super) fn are_in(&self, string: &[u8]) -> bool {
+        match &self.first {
+            First::Anywhere(piece) => piece.find(string).is_some_and(|at| self.follow(&string[at + piece.needle().len()..])),
+            First::Begins(text) => string.strip_prefix(text.as_slice()).is_some_and(|rest| self.follow(rest)),
+            First::Is(text) => string.len() == text.len() && ends_with(string, text),
+        }
     }
 
     /// Whether a string that stands behind the first piece has the others and ends as it should.
@@ -78,14 +121,62 @@ impl Pieces {
             let Some(at) = piece.find(rest) else { return false };
             rest = &rest[at + piece.needle().len()..];
         }
-        // To compare no bytes with those of an empty vector takes a processor with AVX-512 a hundred times as long as to compare some: it reads, under a mask, where there is no memory.
-        self.end.is_empty() || rest.ends_with(&self.end)
+        ends_with(rest, &self.end)
+    }
+}
+
+/// To compare no bytes with those of an empty vector takes a processor with AVX-512 a hundred times as long as to compare some: it reads, under a mask, where there is no memory.
+fn ends_with(string: &[u8], end: &[u8]) -> bool {
+    end.is_empty() || string.ends_with(end)
+}
+
+/// Where a string is.
+enum View {
+    /// In the view, and so long.
+    Inline([u8; INLINE], usize),
+    Shared {
+        buffer: usize,
+        string: Range<usize>,
+    },
+}
+
+impl View {
+    fn of(view: u128) -> Self {
+        // Length, prefix, buffer, offset: 32 bits each, from the lowest.
+        let part = |at: u32| (view >> (32 * at) & 0xFFFF_FFFF) as usize;
+        let length = part(0);
+        if length <= INLINE {
+            let [_, _, _, _, bytes @ ..] = view.to_le_bytes();
+            return Self::Inline(bytes, length);
+        }
+        Self::Shared { buffer: part(2), string: part(3)..part(3) + length }
+    }
+}
+
+/// The bytes of a text that are in views of strings that begin with it.
+struct Head {
+    bits: u128,
+    mask: u128,
+}
+
+impl Head {
+    const BYTES: usize = 4;
+
+    fn of(text: &[u8]) -> Self {
+        let bytes = text.iter().take(Self::BYTES);
+        let of_all = |byte: fn(u8) -> u8| bytes.clone().rev().fold(0, |bits, of| bits << 8 | u128::from(byte(*of))) << 32;
+        Self { bits: of_all(|byte| byte), mask: of_all(|_| u8::MAX) }
+    }
+
+    fn begins(&self, view: u128) -> bool {
+        view & self.mask == self.bits
     }
 }
 
 /// How far a buffer has been searched for the first piece.
 struct Cursor<'a> {
     pieces: &'a Pieces,
+    first: &'a Finder<'static>,
     buffer: usize,
     /// Where the last string began and ended.
     last: Range<usize>,
@@ -97,9 +188,13 @@ struct Cursor<'a> {
     window: usize,
 }
 
-impl Cursor<'_> {
+impl<'a> Cursor<'a> {
+    fn new(pieces: &'a Pieces, first: &'a Finder<'static>) -> Self {
+        Self { pieces, first, buffer: usize::MAX, last: 0..0, clear: 0, hit: false, window: 0 }
+    }
+
     fn are_in(&mut self, bytes: &[u8], buffer: usize, string: Range<usize>) -> bool {
-        let length = self.pieces.first.needle().len();
+        let length = self.first.needle().len();
         let Some(last) = string.end.checked_sub(length).filter(|last| *last >= string.start && string.end <= bytes.len()) else { return false };
         if buffer != self.buffer || string.start < self.last.start {
             (self.buffer, self.clear, self.hit, self.window) = (buffer, 0, false, 0);
@@ -113,7 +208,7 @@ impl Cursor<'_> {
         }
         if !self.hit && self.clear <= last {
             let end = bytes.len().min(string.end.max(self.clear + self.window));
-            let found = self.pieces.first.find(&bytes[self.clear..end]);
+            let found = self.first.find(&bytes[self.clear..end]);
             self.hit = found.is_some();
             self.clear = found.map_or(end - length + 1, |at| self.clear + at);
             self.window = AHEAD.min(2 * self.window.max(string.len()));
@@ -150,7 +245,25 @@ mod tests {
 
     #[test]
     fn what_is_found_is_like_the_pattern() {
-        let patterns = ["%a%", "%aba%", "%ab%ba%", "%aa%aa%a%b%", "%é%", "%bé%a", "%a%aa", "%%b%%a%", "%aaaaaaaaaaaaaaaaaa%", "%a%é%aé", "%aaab%"];
+        let patterns = [
+            "",
+            "a",
+            "aba%",
+            "a%b%a",
+            "abab%b%",
+            "bé%",
+            "%a%",
+            "%aba%",
+            "%ab%ba%",
+            "%aa%aa%a%b%",
+            "%é%",
+            "%bé%a",
+            "%a%aa",
+            "%%b%%a%",
+            "%aaaaaaaaaaaaaaaaaa%",
+            "%a%é%aé",
+            "%aaab%",
+        ];
         for pattern in patterns {
             let pieces = Pieces::of_like(pattern).unwrap();
             for strings in strings() {
@@ -163,11 +276,26 @@ mod tests {
     }
 
     #[test]
+    fn a_text_is_itself_and_nothing_else() {
+        for strings in strings() {
+            let texts = [0, 1, 2, 3, 4, strings.len() - 1].map(|row| strings.value(row));
+            for text in texts.into_iter().chain(["", "a", "a%", "_"]) {
+                let expected = strings.iter().map(|string| string.is_some_and(|string| string == text)).collect::<BooleanBuffer>();
+                let found = Pieces::of_text(text).found_in(&strings);
+                let found: BooleanBuffer = (0..strings.len()).map(|row| found.value(row) && strings.is_valid(row)).collect();
+                assert_eq!(found, expected, "{text}");
+            }
+        }
+        assert_ne!(Pieces::of_text("a%").key(), Pieces::of_like("a%").unwrap().key());
+    }
+
+    #[test]
     fn what_lies_between_sparse_strings_is_not_searched() {
         let pieces = Pieces::of_like("%x%").unwrap();
         let buffer = vec![b'a'; 1 << 16];
         let searched = |step: usize| {
-            let mut cursor = Cursor { pieces: &pieces, buffer: 0, last: 0..0, clear: 0, hit: false, window: 0 };
+            let First::Anywhere(first) = pieces.first() else { panic!("a piece") };
+            let mut cursor = Cursor { buffer: 0, ..Cursor::new(&pieces, first) };
             let beyond = (0..50).map(|row| row * step..row * step + 100).map(|string| {
                 assert!(!cursor.are_in(&buffer, 0, string.clone()));
                 cursor.clear - string.end
@@ -180,7 +308,7 @@ mod tests {
 
     #[test]
     fn other_patterns_are_not_pieces() {
-        for pattern in ["", "%", "%%", "a", "a%", "%a", "a%b%", "%a_%", "%a\\%b%"] {
+        for pattern in ["%", "%%", "%a", "a_", "%a_%", "a\\%", "%a\\%b%"] {
             assert!(Pieces::of_like(pattern).is_none(), "{pattern}");
         }
     }

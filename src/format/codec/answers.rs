@@ -22,13 +22,13 @@ impl<T: Clone> Answers<T> {
     /// The answer for these pieces, which is found if it is not known.
     pub(super) fn get(&self, pieces: &Pieces, find: impl FnOnce() -> Result<T>) -> Result<T> {
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, answer)) = lock().iter().find(|(pattern, _)| pattern == pieces.pattern()) {
+        if let Some((_, answer)) = lock().iter().find(|(key, _)| key == pieces.key()) {
             return Ok(answer.clone());
         }
         let answer = find()?;
         let mut known = lock();
         known.truncate(PATTERNS - 1);
-        known.insert(0, (Arc::clone(pieces.pattern()), answer.clone()));
+        known.insert(0, (Arc::clone(pieces.key()), answer.clone()));
         Ok(answer)
     }
 }

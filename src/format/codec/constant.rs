@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use arrow::array::Array;
+use arrow::buffer::BooleanBuffer;
 use zerocopy::IntoBytes;
 
 use super::buffer::{Kind, StoredBuffer};
@@ -14,6 +15,7 @@ use super::sample::{Cost, Sample, real};
 use super::words::{Word, with_word, words_from};
 use super::{Codes, Decode, Decoded, Encoding, EncodingId, Output, PType, Values};
 use crate::format::codes::CodeRun;
+use crate::format::search::Pieces;
 use crate::format::{Error, Result};
 
 #[derive(Debug)]
@@ -166,5 +168,10 @@ impl Decode for Text {
 
     fn coded(&self, range: Range<usize>, _most: usize, codes: &mut Codes) -> Result<Option<Decoded>> {
         said_once(self, PType::Bytes, range.len(), codes).map(Some)
+    }
+
+    fn find(&self, range: Range<usize>, _most: usize, pieces: &Pieces) -> Result<Option<BooleanBuffer>> {
+        let is_found = pieces.are_in(self.buffer.bytes()?);
+        Ok(Some(if is_found { BooleanBuffer::new_set(range.len()) } else { BooleanBuffer::new_unset(range.len()) }))
     }
 }

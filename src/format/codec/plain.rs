@@ -4,13 +4,14 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use arrow::array::{Array, BinaryViewArray};
-use arrow::buffer::Buffer;
+use arrow::buffer::{BooleanBuffer, Buffer};
 
 use super::buffer::{Kind, StoredBuffer};
 use super::choose::Context;
 use super::node::{EncodedNode, Node, Parts};
 use super::sample::{Cost, Sample, real};
 use super::{Decode, Encoding, EncodingId, Output, PType, Values};
+use crate::format::search::{First, Pieces};
 use crate::format::{Error, Result};
 
 #[derive(Debug)]
@@ -166,6 +167,19 @@ impl Decode for Strings {
         let starts = offsets.iter().zip(&offsets[1..]);
         views.extend(starts.map(|(&start, &end)| view(buffer, start, end - start, index)));
         Ok(())
+    }
+
+    fn find(&self, range: Range<usize>, _most: usize, pieces: &Pieces) -> Result<Option<BooleanBuffer>> {
+        // More than lengths is told by the bytes.
+        let First::Is(text) = pieces.first() else { return Ok(None) };
+        if self.offsets.get().is_some() {
+            return Ok(None);
+        }
+        let mut lengths = Output::new(PType::U32, range.len());
+        self.lengths.decode(range, &mut lengths)?;
+        let lengths = lengths.words::<u32>()?;
+        let found = BooleanBuffer::collect_bool(lengths.len(), |value| pieces.may_be_in(lengths[value] as usize));
+        Ok((text.is_empty() || found.count_set_bits() == 0).then_some(found))
     }
 }
 

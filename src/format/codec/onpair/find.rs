@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use arrow::array::BooleanBufferBuilder;
 use memchr::memchr_iter;
+use memchr::memmem::Finder;
 
 use super::table::Table;
 use super::tokens::TOKEN_MAX;
@@ -44,8 +45,7 @@ enum Beginning {
 impl Marks {
     const BEGINS: u8 = 1 << 7;
 
-    pub(super) fn new(table: &Table, pieces: &Pieces) -> Self {
-        let piece = pieces.first().needle();
+    pub(super) fn new(table: &Table, piece: &[u8]) -> Self {
         let beginnings = beginnings(table, piece);
         let mut tokens = Box::new([0; TOKENS_MAX]);
         for (mark, (length, beginning)) in tokens.iter_mut().zip(table.lengths().zip(&beginnings)) {
@@ -136,6 +136,12 @@ fn shorter(piece: &[u8]) -> Vec<u8> {
     (0..=piece.len().min(TOKEN_MAX)).map(of_length).collect()
 }
 
+/// What to look for anywhere, and what tokens have of it.
+pub(super) struct Begin<'a> {
+    pub(super) piece: &'a Finder<'static>,
+    pub(super) marks: &'a Marks,
+}
+
 /// A block: the codes of its text, and the lengths of its values.
 pub(super) struct Block<'a> {
     pub(super) table: &'a Table,
@@ -144,9 +150,10 @@ pub(super) struct Block<'a> {
 }
 
 impl Block<'_> {
-    /// Sets the bits, from one on, of the values that have the pieces. `None` where the codes are not theirs.
-    pub(super) fn find(&self, pieces: &Pieces, marks: &Marks, first: usize, found: &mut BooleanBufferBuilder) -> Option<()> {
-        let piece = pieces.first().needle().len();
+    /// Sets the bits, from one on, of the values that have the pieces, the first of which stands anywhere. `None` where the codes are not theirs.
+    pub(super) fn find(&self, pieces: &Pieces, begin: &Begin<'_>, first: usize, found: &mut BooleanBufferBuilder) -> Option<()> {
+        let Begin { piece: finder, marks } = begin;
+        let piece = finder.needle().len();
         // The value that has been come to, counted from one, where it ends, and where the last one ends in which the piece was found.
         let (mut value, mut end, mut known) = (0, 0, 0);
         let (mut window, mut rest) = (Vec::new(), Vec::new());
@@ -154,7 +161,7 @@ impl Block<'_> {
             if at + TOKEN_MAX <= known {
                 return;
             }
-            self.each_place(index, pieces, marks, &mut window, |offset| {
+            self.each_place(index, begin, &mut window, |offset| {
                 let place = at + offset;
                 while let Some(length) = self.lengths.get(value).filter(|_| end <= place) {
                     value += 1;
@@ -172,10 +179,46 @@ impl Block<'_> {
         (all == length && self.table.has(self.codes)).then_some(())
     }
 
+    /// The same where the first piece is this text and stands at the beginning.
+    pub(super) fn find_beginning(&self, pieces: &Pieces, text: &[u8], first: usize, found: &mut BooleanBufferBuilder) -> Option<()> {
+        if !self.table.has(self.codes) {
+            return None;
+        }
+        // The code that has been come to, and where its token and the value begin.
+        let (mut next, mut at, mut start) = (0, 0, 0);
+        let mut rest = Vec::new();
+        for (value, &length) in self.lengths.iter().enumerate() {
+            let end = start + length as usize;
+            if pieces.may_be_in(length as usize) {
+                while let Some(&code) = self.codes.get(next).filter(|code| at + self.table.length(**code) <= start) {
+                    at += self.table.length(code);
+                    next += 1;
+                }
+                let behind = start - at + text.len();
+                if self.stands_at(next, start - at, text) && (pieces.is_one() || pieces.follow(self.text(next, behind, end - at - behind, &mut rest)))
+                {
+                    found.set_bit(first + value, true);
+                }
+            }
+            start = end;
+        }
+        let all = at + self.codes.get(next..)?.iter().map(|code| self.table.length(*code)).sum::<usize>();
+        (all == start).then_some(())
+    }
+
+    /// Whether this text stands where the token of a code has left so many bytes behind.
+    fn stands_at(&self, index: usize, skip: usize, text: &[u8]) -> bool {
+        let Some(token) = self.codes.get(index).and_then(|code| self.table.token(*code).get(skip..)) else { return text.is_empty() };
+        match text.strip_prefix(token) {
+            Some(rest) => rest.is_empty() || self.goes_on(index + 1, rest),
+            None => token.starts_with(text),
+        }
+    }
+
     /// Calls back with where the first piece begins in the token of a code, from the first place to the last.
-    fn each_place(&self, index: usize, pieces: &Pieces, marks: &Marks, window: &mut Vec<u8>, mut each: impl FnMut(usize)) {
+    fn each_place(&self, index: usize, Begin { piece, marks }: &Begin<'_>, window: &mut Vec<u8>, mut each: impl FnMut(usize)) {
         let Some(&code) = self.codes.get(index) else { return };
-        let (piece, length) = (pieces.first(), self.table.length(code));
+        let length = self.table.length(code);
         match marks.beginnings.get(usize::from(code)).unwrap_or(&Beginning::Nowhere) {
             Beginning::Nowhere => {}
             Beginning::Once(offset) => each(usize::from(*offset)),
@@ -225,16 +268,20 @@ impl Block<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::search::First;
 
     /// Which of the values that the codes stand for have the pieces of a pattern, and `None` where they do not stand for them.
     fn found(tokens: &[&str], codes: &[u16], lengths: &[u32], pattern: &str) -> Option<Vec<usize>> {
         let token_lengths: Vec<u8> = tokens.iter().map(|token| u8::try_from(token.len()).unwrap()).collect();
         let table = Table::read(&token_lengths, tokens.concat().as_bytes()).unwrap();
         let pieces = Pieces::of_like(pattern).unwrap();
-        let marks = Marks::new(&table, &pieces);
         let mut found = BooleanBufferBuilder::new(0);
         found.append_n(lengths.len() + 1, false);
-        Block { table: &table, codes, lengths }.find(&pieces, &marks, 1, &mut found)?;
+        let block = Block { table: &table, codes, lengths };
+        match pieces.first() {
+            First::Anywhere(piece) => block.find(&pieces, &Begin { piece, marks: &Marks::new(&table, piece.needle()) }, 1, &mut found)?,
+            First::Begins(text) | First::Is(text) => block.find_beginning(&pieces, text, 1, &mut found)?,
+        }
         assert!(!found.get_bit(0));
         Some(found.finish().set_indices().map(|index| index - 1).collect())
     }
@@ -244,19 +291,19 @@ mod tests {
         let tokens = ["goo", "x", "google", "agoo", "gle", "gog", "ggg", "goat", "oogl", "g", "xxgoogxx"];
         let lengths: Vec<u8> = tokens.iter().map(|token| u8::try_from(token.len()).unwrap()).collect();
         let table = Table::read(&lengths, tokens.concat().as_bytes()).unwrap();
-        let marked = |pattern: &str| {
-            let marks = Marks::new(&table, &Pieces::of_like(pattern).unwrap());
+        let marked = |piece: &str| {
+            let marks = Marks::new(&table, piece.as_bytes());
             assert!(marks.tokens.iter().map(|mark| mark % Marks::BEGINS).eq(lengths.iter().copied().chain([0; TOKENS_MAX]).take(TOKENS_MAX)));
             tokens.iter().zip(&*marks.tokens).filter(|(_, mark)| **mark >= Marks::BEGINS).map(|(token, _)| *token).collect::<Vec<_>>()
         };
-        assert_eq!(marked("%google%"), ["goo", "google", "agoo", "gog", "ggg", "g"]);
-        assert_eq!(marked("%xg%"), ["x", "xxgoogxx"]);
-        let marks = Marks::new(&table, &Pieces::of_like("%ggg%").unwrap());
+        assert_eq!(marked("google"), ["goo", "google", "agoo", "gog", "ggg", "g"]);
+        assert_eq!(marked("xg"), ["x", "xxgoogxx"]);
+        let marks = Marks::new(&table, b"ggg");
         let beginnings = [(2, Beginning::Nowhere), (5, Beginning::End(1)), (6, Beginning::Several), (9, Beginning::End(1))];
         assert_eq!(beginnings.map(|(token, _)| (token, marks.beginnings[token])), beginnings);
-        assert_eq!(Marks::new(&table, &Pieces::of_like("%oa%").unwrap()).beginnings[7], Beginning::Once(1));
+        assert_eq!(Marks::new(&table, b"oa").beginnings[7], Beginning::Once(1));
         assert_eq!(shorter(b"aabaaab"), [0, 0, 1, 0, 1, 2, 2, 3]);
-        assert_eq!(marked("%q%"), [""; 0]);
+        assert_eq!(marked("q"), [""; 0]);
     }
 
     #[test]
@@ -282,6 +329,21 @@ mod tests {
         assert_eq!(found(&tokens, &codes, &lengths, "%special%requests%").unwrap(), [0, 2]);
         assert_eq!(found(&tokens, &codes, &lengths, "%requests%special%").unwrap(), [1]);
         assert_eq!(found(&tokens, &codes, &lengths, "%special%requests").unwrap(), [2]);
+    }
+
+    #[test]
+    fn values_begin_with_a_text_or_are_it_whatever_the_tokens_are() {
+        // "googlegoo", "gle", "", "ggo", "ogle", "".
+        let (tokens, codes, lengths) = (["goo", "gle", "g", "oogle"], [0, 1, 0, 1, 2, 0, 1], [9, 3, 0, 3, 4, 0]);
+        let find = |pattern: &str| found(&tokens, &codes, &lengths, pattern).unwrap();
+        assert_eq!((find("go%"), find("g%"), find("google%"), find("googleg%")), (vec![0], vec![0, 1, 3], vec![0], vec![0]));
+        assert_eq!((find("gle"), find(""), find("ggo"), find("ogle"), find("oogle")), (vec![1], vec![2, 5], vec![3], vec![4], vec![]));
+        assert_eq!((find("g%g%"), find("goo%goo"), find("g%e"), find("go%le%"), find("x%")), (vec![0, 3], vec![0], vec![1], vec![0], vec![]));
+        for (codes, lengths) in [(&[0, 1][..], &[3][..]), (&[0, 1], &[5]), (&[0, 4], &[6]), (&[0], &[3, 3]), (&[], &[1])] {
+            for pattern in ["goo", "goo%", "gle%", "g%e"] {
+                assert_eq!(found(&tokens, codes, lengths, pattern), None, "{codes:?} {lengths:?}");
+            }
+        }
     }
 
     #[test]

@@ -26,9 +26,9 @@ use super::node::{EncodedNode, Node, Parts};
 use super::plain::{BYTES_MAX, check_utf8, offsets_of, view};
 use super::sample::{Cost, Sample, real};
 use super::{BLOCK, COUNT_MAX, Decode, Encoding, EncodingId, Output, PType, Values};
-use crate::format::search::Pieces;
+use crate::format::search::{First, Pieces};
 use crate::format::{Error, Result};
-use find::{Block, Marks};
+use find::{Begin, Block, Marks};
 pub use memory::Memory;
 pub(super) use memory::Whose;
 use memory::written_size;
@@ -140,7 +140,7 @@ impl Decode for Coded {
             self.decode(range, out)?;
             return out.keep_last(keep);
         }
-        let (codes, lengths) = self.codes_and_lengths(block, range.end)?;
+        let (codes, lengths) = (self.block_codes(block)?, self.block_lengths(block, range.end)?);
         let wanted = keep.set_indices().map(|index| range.start % BLOCK + index);
         let Some((bytes, values)) = self.table()?.pick(codes.words()?, lengths.words()?, wanted) else {
             return Err(other_values(block));
@@ -162,20 +162,35 @@ impl Decode for Coded {
 
     fn find(&self, range: Range<usize>, _most: usize, pieces: &Pieces) -> Result<Option<BooleanBuffer>> {
         let table = self.table()?;
-        let marks = self.marks.get(pieces, || Ok(Arc::new(Marks::new(table, pieces))))?;
+        let marks = match pieces.first() {
+            First::Anywhere(piece) => Some(self.marks.get(pieces, || Ok(Arc::new(Marks::new(table, piece.needle()))))?),
+            First::Begins(_) | First::Is(_) => None,
+        };
         let blocks = range.start / BLOCK..range.end.div_ceil(BLOCK);
         let first = blocks.start * BLOCK;
         let end = self.lengths.count().min(blocks.end * BLOCK);
         let mut found = BooleanBufferBuilder::new(end - first);
         found.append_n(end - first, false);
         for block in blocks {
-            let (codes, lengths) = self.codes_and_lengths(block, end.min((block + 1) * BLOCK))?;
-            // Once for the page, so that it is said of all of it.
-            if !marks.are_rare(codes.words()?) {
-                return Ok(None);
+            let lengths = self.block_lengths(block, end.min((block + 1) * BLOCK))?;
+            let lengths = lengths.words::<u32>()?;
+            if !lengths.iter().any(|length| pieces.may_be_in(*length as usize)) {
+                continue;
             }
-            let values = Block { table, codes: codes.words()?, lengths: lengths.words()? };
-            values.find(pieces, &marks, block * BLOCK - first, &mut found).ok_or_else(|| other_values(block))?;
+            let codes = self.block_codes(block)?;
+            let (values, at) = (Block { table, codes: codes.words()?, lengths }, block * BLOCK - first);
+            let are_theirs = match (pieces.first(), &marks) {
+                (First::Anywhere(piece), Some(marks)) => {
+                    // Once for the page, so that it is said of all of it.
+                    if !marks.are_rare(values.codes) {
+                        return Ok(None);
+                    }
+                    values.find(pieces, &Begin { piece, marks }, at, &mut found)
+                }
+                (First::Begins(text) | First::Is(text), _) => values.find_beginning(pieces, text, at, &mut found),
+                _ => return Ok(None),
+            };
+            are_theirs.ok_or_else(|| other_values(block))?;
         }
         Ok(Some(found.finish().slice(range.start - first, range.len())))
     }
@@ -195,14 +210,18 @@ impl Coded {
         Ok(self.table.get_or_init(|| table))
     }
 
-    /// The codes of a block, and the lengths of its values before one.
-    fn codes_and_lengths(&self, block: usize, end: usize) -> Result<(Output, Output)> {
+    /// The lengths of a block's values before one.
+    fn block_lengths(&self, block: usize, end: usize) -> Result<Output> {
         let mut lengths = Output::new(PType::U32, BLOCK);
         self.lengths.decode(block * BLOCK..end, &mut lengths)?;
+        Ok(lengths)
+    }
+
+    fn block_codes(&self, block: usize) -> Result<Output> {
         let starts = self.code_starts(block..block + 1)?;
         let mut codes = Output::new(PType::U16, starts[1] - starts[0]);
         self.codes.decode(starts[0]..starts[1], &mut codes)?;
-        Ok((codes, lengths))
+        Ok(codes)
     }
 
     /// The bytes of all values of these blocks, joined, and where each starts, and the end.
@@ -353,7 +372,11 @@ mod tests {
         assert_eq!(parts().find(1026..1027, "ogle").unwrap().unwrap(), [true]);
         // Common pieces, and long ones, are better looked for in text.
         assert_eq!(parts().find(1023..1028, "-").unwrap(), None);
-        assert_eq!(parts().find(1023..1028, &"google".repeat(50)).unwrap(), None);
+        let long = Parts { codes: [0, 1, 2].repeat(60), lengths: vec![360], starts: vec![0], ..parts() };
+        assert_eq!(long.find(0..1, &"google".repeat(50)).unwrap(), None);
+        // Those that no value is long enough for are in none, and their codes are not looked at.
+        assert_eq!(long.find(0..1, &"google".repeat(61)).unwrap().unwrap(), [false]);
+        assert_eq!(parts().find(1023..1028, &"-".repeat(31)).unwrap().unwrap(), [false; 5]);
         // As the first block is, so are the others taken to be.
         let page = parts().open().unwrap();
         let find = |range: Range<usize>| page.find(range, 0, &Pieces::of_like("%g%").unwrap()).unwrap().map(|found| found.count_set_bits());

@@ -96,19 +96,33 @@ fn check_codes(page: &Page, ptype: PType, all: &[Value], random: &mut StdRng) {
 /// What is found without decoding is what a look at each string finds: of any range, for several patterns at once, whatever has been decoded before.
 fn check_found(bytes: &Bytes, values: &Values, all: &[Value], random: &mut StdRng) {
     let page = Page::open(bytes, &expect(values)).unwrap();
-    let mut pieces: Vec<Vec<String>> = vec![vec!["e".into()], vec!["number=1".into()], vec!["s".into(), "sleep".into()], vec!["x".repeat(14)]];
+    let anywhere = |pieces: &[&str]| (String::new(), pieces.iter().map(|piece| (*piece).to_owned()).collect(), false);
+    // What values begin with, what stands behind that, and whether the first is all of them.
+    let mut asked: Vec<(String, Vec<String>, bool)> = vec![
+        anywhere(&["e"]),
+        anywhere(&["number=1"]),
+        anywhere(&["s", "sleep"]),
+        anywhere(&["xxxxxxxxxxxxxx"]),
+        (String::new(), Vec::new(), true),
+        ("the ".into(), vec!["e".into()], false),
+    ];
     // Pieces of the values, across tokens' borders, and what two neighbours would have together.
     for _ in 0..3 {
         let at = random.random_range(0..all.len());
         let text: Vec<u8> = all[at..all.len().min(at + 2)].concat();
         let text = String::from_utf8_lossy(&text).into_owned();
         let piece: String = text.chars().skip(random.random_range(0..8)).take(random.random_range(1..30)).collect();
-        pieces.push(vec![piece]);
+        asked.push(anywhere(&[&piece]));
+        let begin: String = text.chars().take(random.random_range(1..30)).collect();
+        asked.push((begin.clone(), Vec::new(), false));
+        asked.push((begin, vec![piece], false));
+        asked.push((String::from_utf8_lossy(&all[at]).into_owned(), Vec::new(), true));
     }
-    for pieces in pieces {
-        let Some(pattern) = Pieces::of_like(&format!("%{}%", pieces.join("%"))) else { continue };
+    for (begin, pieces, is_all) in asked {
+        let like = || Pieces::of_like(&format!("{begin}%{}%", pieces.join("%")));
+        let Some(pattern) = (if is_all { Some(Pieces::of_text(&begin)) } else { like() }) else { continue };
         let has = |value: &[u8]| {
-            let mut rest = value;
+            let Some(mut rest) = value.strip_prefix(begin.as_bytes()).filter(|rest| !is_all || rest.is_empty()) else { return false };
             pieces.iter().all(|piece| {
                 let at = (0..=rest.len()).find(|at| rest[*at..].starts_with(piece.as_bytes()));
                 rest = &rest[at.map_or(rest.len(), |at| at + piece.len())..];
@@ -120,7 +134,12 @@ fn check_found(bytes: &Bytes, values: &Values, all: &[Value], random: &mut StdRn
             let range = start..random.random_range(start..all.len()) + 1;
             let most = [0, 3, usize::MAX][random.random_range(0..3)];
             let Some(found) = page.find(range.clone(), most, &pattern).unwrap() else { continue };
-            assert_eq!(found, all[range].iter().map(|value| has(value)).collect::<BooleanBuffer>(), "{pieces:?}\n{}", page.describe());
+            assert_eq!(
+                found,
+                all[range].iter().map(|value| has(value)).collect::<BooleanBuffer>(),
+                "{begin:?} {pieces:?} {is_all}\n{}",
+                page.describe()
+            );
         }
         if random.random_bool(0.1) {
             page.decode(0..1, &mut Output::new(PType::Bytes, 0)).unwrap();
