@@ -457,7 +457,7 @@ pub trait Morsel: Send + fmt::Debug {
     fn coded(&self, column: usize, rows: &Rows, most: usize) -> Result<Option<Coded>>;
 
     /// Which of some of the rows that were taken last have strings with some pieces of text in them; null where the column is. `None` where that is found out by reading them, or by
-    /// looking at more than `most` values that are [stored as codes](Self::coded). Strings that are not read are not checked to be UTF-8.
+    /// looking at more than `most` values that are [stored as codes](Self::coded). What is not read is not checked: strings to be UTF-8, and that lengths and codes agree.
     fn find(&self, _column: usize, _rows: &Rows, _most: usize, _pieces: &Pieces) -> Result<Option<BooleanArray>> {
         Ok(None)
     }

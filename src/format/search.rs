@@ -1,4 +1,4 @@
-//! Strings that have some pieces of text in them: looked for in the buffers that strings share, and not in one string after the other.
+//! Strings that have some pieces of text in them. What may stand anywhere is looked for in the buffers that strings share, and not in one string after the other.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(super) enum First {
 }
 
 impl Pieces {
-    /// `LIKE` patterns that ask for nothing but text, and for some before the last `%`. Behind that stands what strings end with. `None` for others.
+    /// `LIKE` patterns that ask for nothing but text, and not only for what strings end with, which stands behind the last `%`. `None` for others.
     pub fn of_like(pattern: &str) -> Option<Self> {
         if pattern.contains(['_', '\\']) {
             return None;
@@ -64,6 +64,16 @@ impl Pieces {
     /// Whether there is no other, and strings may end with anything.
     pub(super) fn is_one(&self) -> bool {
         self.others.is_empty() && self.end.is_empty()
+    }
+
+    /// Whether the first of them may stand anywhere in a string.
+    pub fn is_anywhere(&self) -> bool {
+        matches!(self.first, First::Anywhere(_))
+    }
+
+    /// Whether it is the empty string that is looked for.
+    pub(super) fn is_nothing(&self) -> bool {
+        matches!(&self.first, First::Is(text) if text.is_empty())
     }
 
     /// Whether a string of so many bytes may have them.

@@ -27,17 +27,18 @@ pub(crate) fn compress_text(raw: &[u8], level: i32) -> Result<Vec<u8>> {
     compress_as(raw, Way { level, matches })
 }
 
+/// The same of numbers, packed or not. Few pieces of them come again, and the fourth level, or 0, which is the third, finds hardly any that the first does not: it would take 0.3 % less of
+/// a table of 105 columns.
+pub(crate) fn compress_numbers(raw: &[u8], level: i32) -> Result<Vec<u8>> {
+    compress(raw, if (0..=4).contains(&level) { 1 } else { level })
+}
+
 /// How to compress.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Way {
     level: i32,
     /// The least length of a match, and the logarithm of how many places are looked at for one; 0 for those of the level.
     matches: [u32; 2],
-}
-
-/// The same of numbers, packed or not, of which few pieces of more than some bytes come again: what a level looks for beyond those of the first is not there.
-pub(crate) fn compress_numbers(raw: &[u8], level: i32) -> Result<Vec<u8>> {
-    compress(raw, if level <= 4 { level.min(1) } else { level })
 }
 
 fn compress_as(raw: &[u8], way: Way) -> Result<Vec<u8>> {

@@ -167,7 +167,7 @@ pub struct FermionWriteOptions {
     pub compression: Compression,
     /// Stripes begin at a multiple of so many bytes, the size of a store's blocks, where they would otherwise lie in more blocks than they have to; 0 is none.
     pub stripe_alignment: u64,
-    /// Level of ZSTD on top of the encodings where it pays; `None` is never.
+    /// Level of ZSTD on top of the encodings where it pays; `None` is never. Numbers are compressed at level 1 for those up to 4, which make them hardly smaller.
     pub zstd_level: Option<i32>,
     /// Names of the columns whose chunks have bloom filters.
     pub bloom_filter_columns: Vec<String>,

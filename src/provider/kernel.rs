@@ -65,6 +65,8 @@ impl Kernel {
             }
         }
         tests.splice(..0, range.map(Test::Between));
+        // It is soon known of what may stand anywhere whether it is better looked for in decoded text, and then nothing else is looked for in codes.
+        tests.sort_by_key(|test| matches!(test, Test::Like(like) if !like.pieces().0.is_anywhere()));
         Some(Self { tests, or_null: false })
     }
 

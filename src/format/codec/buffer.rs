@@ -58,7 +58,7 @@ fn compress(raw: &[u8], kind: Kind, worth: f64, level: i32) -> Option<Vec<u8>> {
     // A probe from the middle: beginnings are often unlike the rest.
     if raw.len() > 4 * PROBE {
         let start = (raw.len() - PROBE) / 2;
-        if part_left(&raw[start..start + PROBE], level) > worth {
+        if part_left(&raw[start..start + PROBE], kind, level) > worth {
             return None;
         }
     }
@@ -72,8 +72,12 @@ fn compress(raw: &[u8], kind: Kind, worth: f64, level: i32) -> Option<Vec<u8>> {
 }
 
 /// The part of its size that ZSTD leaves of a sample: 1 where it saves nothing.
-pub(super) fn part_left(sample: &[u8], level: i32) -> f64 {
-    zstd::compress(sample, level).map_or(1.0, |stored| part(stored.len(), sample.len()).min(1.0))
+pub(super) fn part_left(sample: &[u8], kind: Kind, level: i32) -> f64 {
+    let stored = match kind {
+        Kind::Text => zstd::compress(sample, level),
+        Kind::Numbers => zstd::compress_numbers(sample, level),
+    };
+    stored.map_or(1.0, |stored| part(stored.len(), sample.len()).min(1.0))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]

@@ -80,10 +80,10 @@ fn packed<T: Lane>(sampled: &[u8], ptype: PType, sample: &Sample<'_>) -> Option<
 
 /// The same as PLANES, if they cost no more than `most`.
 fn in_planes<T: Lane>(ptype: PType, sample: &Sample<'_>, most: f64) -> Option<Cost> {
+    sample.goal().zstd_level?;
     let Values::Fixed { bytes, .. } = sample.all() else { return None };
     let words = words_from::<T>(bytes);
     let words = piece(&words);
-    sample.goal().zstd_level?;
     let differences: Vec<T> = words.windows(2).map(|pair| pair[1].minus(pair[0])).collect();
     cost_of(&differences, ptype, sample, most)
 }

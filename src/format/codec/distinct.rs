@@ -81,7 +81,7 @@ impl Table {
         None
     }
 
-    /// The code of a value that is already there, if no other is in its place; else any.
+    /// The code of a value that is already there, if no other is in its place; else any number.
     pub(super) fn likely_code(&self, hash: u64) -> u32 {
         self.slots[self.home(hash)].0
     }

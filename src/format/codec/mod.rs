@@ -170,7 +170,7 @@ trait Decode: Debug + Send + Sync {
     }
 
     /// Which strings of such a range have some pieces of text in them, where that takes less than to decode them, or no more than `most` are looked at, whose answers
-    /// are kept. Elsewhere `None`. Whether they are UTF-8 is not looked at: that is when they are decoded.
+    /// are kept. Elsewhere `None`. Whether they are UTF-8, and lengths that settle it agree with the rest, is not looked at: that is when they are decoded.
     fn find(&self, _range: Range<usize>, _most: usize, _pieces: &Pieces) -> Result<Option<BooleanBuffer>> {
         Ok(None)
     }

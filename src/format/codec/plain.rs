@@ -171,15 +171,14 @@ impl Decode for Strings {
 
     fn find(&self, range: Range<usize>, _most: usize, pieces: &Pieces) -> Result<Option<BooleanBuffer>> {
         // More than lengths is told by the bytes.
-        let First::Is(text) = pieces.first() else { return Ok(None) };
-        if self.offsets.get().is_some() {
+        if !matches!(pieces.first(), First::Is(_)) || self.offsets.get().is_some() {
             return Ok(None);
         }
         let mut lengths = Output::new(PType::U32, range.len());
         self.lengths.decode(range, &mut lengths)?;
         let lengths = lengths.words::<u32>()?;
         let found = BooleanBuffer::collect_bool(lengths.len(), |value| pieces.may_be_in(lengths[value] as usize));
-        Ok((text.is_empty() || found.count_set_bits() == 0).then_some(found))
+        Ok((pieces.is_nothing() || found.count_set_bits() == 0).then_some(found))
     }
 }
 

@@ -118,8 +118,9 @@ fn entropy(bytes: &[u8]) -> f64 {
         last = byte;
     }
     let all = real(bytes.len()).max(1.0);
+    let known = &*BITS;
     let bits = |counts: &[u16; 256]| -> f64 {
-        let sum = counts.iter().map(|&count| BITS.get(usize::from(count)).copied().unwrap_or_else(|| count_bits(count)));
+        let sum = counts.iter().map(|&count| known.get(usize::from(count)).copied().unwrap_or_else(|| count_bits(count)));
         all.log2() - sum.sum::<f64>() / all
     };
     bits(values).min(bits(distances))

@@ -229,10 +229,17 @@ impl Decode for Runs {
     }
 }
 
-/// Short runs are written this many values at a time: what is too much is overwritten by the next run, and the length decides no branch.
-const STRIDE: usize = 8;
-
+/// Short runs are written so many values at a time, 64 bytes or more: what is too much is overwritten by the next run, and the length decides no branch.
 fn fill_runs<T: Copy>(value: impl Fn(usize) -> T, ends: &[u32], range: Range<usize>, out: &mut [T]) -> Result<()> {
+    match size_of::<T>() {
+        1 => fill_strides::<T, 64>(value, ends, range, out),
+        2 => fill_strides::<T, 32>(value, ends, range, out),
+        4 => fill_strides::<T, 16>(value, ends, range, out),
+        _ => fill_strides::<T, 8>(value, ends, range, out),
+    }
+}
+
+fn fill_strides<T: Copy, const STRIDE: usize>(value: impl Fn(usize) -> T, ends: &[u32], range: Range<usize>, out: &mut [T]) -> Result<()> {
     let mut at = 0;
     each_run(ends, range, |run, length| {
         match out[at..].first_chunk_mut::<STRIDE>() {

@@ -149,7 +149,8 @@ impl<'a> Sample<'a> {
 
     /// The part of its size that ZSTD would leave of the values written plainly, worth it or not.
     pub(super) fn text_left(&self) -> f64 {
-        *self.text_left.get_or_init(|| part_left(&self.plain_bytes(), self.goal.zstd_level.unwrap_or(ZSTD_LEVEL)))
+        let kind = if matches!(self.values, Values::Bytes(_)) { Kind::Text } else { Kind::Numbers };
+        *self.text_left.get_or_init(|| part_left(&self.plain_bytes(), kind, self.goal.zstd_level.unwrap_or(ZSTD_LEVEL)))
     }
 
     /// The part of its size that ONPAIR may leave of text.

@@ -161,9 +161,16 @@ impl Decode for Coded {
     }
 
     fn find(&self, range: Range<usize>, _most: usize, pieces: &Pieces) -> Result<Option<BooleanBuffer>> {
+        if pieces.is_nothing() {
+            let mut lengths = Output::new(PType::U32, range.len());
+            self.lengths.decode(range, &mut lengths)?;
+            return Ok(Some(lengths.words::<u32>()?.iter().map(|length| *length == 0).collect()));
+        }
         let table = self.table()?;
         let marks = match pieces.first() {
             First::Anywhere(piece) => Some(self.marks.get(pieces, || Ok(Arc::new(Marks::new(table, piece.needle()))))?),
+            // Where many begin so, all are expanded one by one to look for more in them.
+            First::Begins(_) if !pieces.is_one() => return Ok(None),
             First::Begins(_) | First::Is(_) => None,
         };
         let blocks = range.start / BLOCK..range.end.div_ceil(BLOCK);
@@ -181,7 +188,7 @@ impl Decode for Coded {
             let (values, at) = (Block { table, codes: codes.words()?, lengths }, block * BLOCK - first);
             let are_theirs = match (pieces.first(), &marks) {
                 (First::Anywhere(piece), Some(marks)) => {
-                    // Once for the page, so that it is said of all of it.
+                    // Once for the page, so that it is said of all blocks that are looked at.
                     if !marks.are_rare(values.codes) {
                         return Ok(None);
                     }

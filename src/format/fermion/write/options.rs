@@ -28,7 +28,7 @@ pub struct WriterOptions {
     pub buffer_bytes: usize,
     /// What the file is meant to be best at.
     pub compression: Compression,
-    /// Level of ZSTD on top of the encodings, where it pays; `None` never compresses.
+    /// Level of ZSTD on top of the encodings, where it pays; `None` never compresses. Numbers are compressed at level 1 for those up to 4, which make them hardly smaller.
     pub zstd_level: Option<i32>,
     /// Write CRC32 of pages and column metadata.
     pub checksums: bool,
