@@ -25,7 +25,7 @@ use super::metrics::FileMetrics;
 use super::schema::Columns;
 use super::selection::{Fault, Selection};
 use super::weaken::{has_lookup, weakened};
-use crate::format::rows::{BLOCK, Rows};
+use crate::format::rows::Rows;
 use crate::format::scan::{Coded, CodedPart, Morsel};
 
 /// A conjunct is evaluated once for each value of the pages of a batch if those are no more than the batch's rows times this: what is found out serves
@@ -409,9 +409,8 @@ impl MorselFilter {
         let Some(rows) = selection.unread(*position) else { return Ok(None) };
         let is_read_later = self.filter.is_needed_by(left, *position);
         let kernel = question.kernel.as_ref().filter(|kernel| kernel.is_search());
-        // What is decoded for most rows anyway is searched then, and so is what few blocks have.
-        let is_read_anyway = is_read_later && (self.filter.learnt[question.index].passes_many() || selection.count < rows.len() / BLOCK);
-        if let Some(kernel) = kernel.filter(|_| !is_read_anyway) {
+        // What is decoded for most rows anyway is searched then.
+        if let Some(kernel) = kernel.filter(|_| !is_read_later || !self.filter.learnt[question.index].passes_many()) {
             let _timer = self.metrics.row_pushdown_eval_time.timer();
             let most = selection.count.saturating_mul(SEARCHED_TIMES);
             if let Some(keep) = kernel.found(|pieces| morsel.find(*position, rows, most, pieces))? {

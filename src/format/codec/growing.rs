@@ -95,7 +95,7 @@ impl DictionaryBuilder {
         self.table = None;
     }
 
-    /// A code per value, a null's being any. `None` if the values do not fit in, and then it is closed; or if all are null.
+    /// A code per value, a null's being any. `None` if the values do not fit in, and then it is closed.
     pub(crate) fn codes(&mut self, values: &Values, validity: Option<&NullBuffer>) -> Option<Vec<u32>> {
         let before = self.len();
         let mut table = self.table.take()?;
