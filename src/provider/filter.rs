@@ -20,7 +20,7 @@ use super::adapt::adapt;
 use super::fallible::can_fail;
 use super::file::{ScanContext, is_never_true};
 use super::kernel::{Kernel, Settled};
-use super::learnt::{Learnt, next};
+use super::learnt::{Learnt, Trials, next};
 use super::metrics::FileMetrics;
 use super::schema::Columns;
 use super::selection::{Fault, Selection};
@@ -47,6 +47,9 @@ const VERDICTS: usize = 2;
 
 /// After so many rows it shows whether an optional conjunct is worth asking.
 const TRIAL_ROWS: usize = 4096;
+
+/// Where more than one row in so many passes a lookup, it does not pay for the next morsels either. Where fewer do, it may.
+const HOPELESS_PART: usize = 32;
 
 /// A part of the predicate that every row has to pass.
 #[derive(Debug)]
@@ -78,8 +81,9 @@ impl Conjunct {
 #[derive(Debug)]
 pub(super) struct RowFilter {
     conjuncts: Vec<Conjunct>,
-    /// What each of them has cost.
+    /// What each of them has cost, and whether it has paid.
     learnt: Vec<Learnt>,
+    trials: Vec<Trials>,
     /// The first columns of the scan are those of the output.
     output_columns: usize,
 }
@@ -133,7 +137,8 @@ impl RowFilter {
     }
 
     fn new(conjuncts: Vec<Conjunct>, output_columns: usize) -> Self {
-        Self { learnt: conjuncts.iter().map(|_| Learnt::default()).collect(), conjuncts, output_columns }
+        let (learnt, trials) = conjuncts.iter().map(|_| Default::default()).unzip();
+        Self { learnt, trials, conjuncts, output_columns }
     }
 
     /// The columns that it is about, by their positions in the scan.
@@ -318,8 +323,12 @@ impl MorselFilter {
             selection.narrow(&keep, |position| filter.is_needed_by(&left, position))?;
             filter.learnt[index].add(start.elapsed(), before, before - selection.count);
             if let Some(current) = &mut self.current[index] {
+                let is_tried = current.asked < TRIAL_ROWS;
                 current.asked += before;
                 current.passed += selection.count;
+                if is_tried && current.has_lookup && current.asked >= TRIAL_ROWS {
+                    filter.trials[index].note(current.generation, current.passed <= current.asked / HOPELESS_PART);
+                }
             }
         }
         Ok(selection)
@@ -344,7 +353,10 @@ impl MorselFilter {
         // Asked for before the snapshot, so that what changes in between is seen the next time.
         let generation = snapshot_generation(&conjunct.expr);
         let known = self.current[index].take().filter(|current| current.generation == generation);
-        let current = self.current[index].insert(known.unwrap_or_else(|| Current::new(conjunct, generation)));
+        let current = self.current[index].insert(known.unwrap_or_else(|| match self.filter.trials[index].passes_by(generation) {
+            true => Current { generation, expr: None, kernel: None, has_lookup: true, asked: 0, passed: 0 },
+            false => Current::new(conjunct, generation),
+        }));
         let expr = current.expr.clone().filter(|_| current.pays())?;
         Some(Question { index, generation, conjunct, expr, kernel: current.kernel.clone() })
     }

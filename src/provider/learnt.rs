@@ -1,6 +1,7 @@
 //! In which order conjuncts are asked: first what drops most rows in the least time, which is learnt while scanning.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::selection::SPARSE;
@@ -35,6 +36,40 @@ impl Learnt {
     }
 }
 
+/// How often in a row the morsels that are passed by become twice as many.
+const PAUSE_DOUBLED: u32 = 3;
+
+/// Whether it has paid to look rows up in the table of a join: the next morsels are likely to be like the last.
+#[derive(Debug, Default)]
+pub(super) struct Trials(Mutex<Tried>);
+
+#[derive(Debug, Default)]
+struct Tried {
+    /// Of what the join said at that time.
+    generation: u64,
+    /// Morsels in a row for which it has not paid, and how many are left to be passed by for that.
+    failures: u32,
+    pause: u32,
+}
+
+impl Trials {
+    /// Whether a morsel does without what a join says, which it says for the `generation`th time.
+    pub(super) fn passes_by(&self, generation: u64) -> bool {
+        let mut tried = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let passes_by = tried.generation == generation && tried.pause > 0;
+        tried.pause -= u32::from(passes_by);
+        passes_by
+    }
+
+    /// Takes note of what a trial has shown.
+    pub(super) fn note(&self, generation: u64, may_pay: bool) {
+        let mut tried = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = if tried.generation == generation { tried.failures } else { 0 };
+        let failures = if may_pay { 0 } else { PAUSE_DOUBLED.min(before + 1) };
+        *tried = Tried { generation, failures, pause: if may_pay { 0 } else { 1 << failures } };
+    }
+}
+
 /// Where in `left`, the conjuncts that have not been asked yet, the one is that is asked next. `must_wait` says of those that may not be asked before all that stand before them.
 pub(super) fn next(left: &[usize], learnt: &[Learnt], must_wait: impl Fn(usize) -> bool) -> usize {
     let mut next = 0;
@@ -49,6 +84,20 @@ pub(super) fn next(left: &[usize], learnt: &[Learnt], must_wait: impl Fn(usize) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_does_not_pay_is_tried_less_and_less_until_it_does_or_changes() {
+        let trials = Trials::default();
+        let passed_by = |generation| (0..20).take_while(|_| trials.passes_by(generation)).count();
+        let after = |generation, pays| {
+            trials.note(generation, pays);
+            passed_by(generation)
+        };
+        assert_eq!(passed_by(1), 0);
+        assert_eq!([false, false, false, false, true, false].map(|pays| after(1, pays)), [2, 4, 8, 8, 0, 2]);
+        trials.note(1, false);
+        assert_eq!((passed_by(2), after(2, false)), (0, 2));
+    }
 
     fn learnt(costs: &[(u64, usize)]) -> Vec<Learnt> {
         let learnt: Vec<Learnt> = costs.iter().map(|_| Learnt::default()).collect();

@@ -6,6 +6,8 @@ use std::cell::RefCell;
 use arrow::array::{BooleanArray, Int32Array, StringViewArray, UInt64Array};
 use arrow::datatypes::Field;
 use datafusion::physical_expr::expressions::{DynamicFilterPhysicalExpr, binary, col, like, lit};
+use datafusion::physical_plan::joins::join_hash_map::JoinHashMapU32;
+use datafusion::physical_plan::joins::{HashTableLookupExpr, Map, SeededRandomState};
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 
 use crate::format::error;
@@ -120,6 +122,37 @@ fn what_was_settled_is_forgotten_when_the_filter_changes() {
     changing.update(at_least(16)).unwrap();
     assert_eq!(passed(16..20), 4);
     assert_eq!(morsel.reads.into_inner(), [16..20], "bounds have settled the others");
+}
+
+#[test]
+fn a_join_whose_table_has_dropped_few_rows_of_a_morsel_is_not_asked_about_the_next_ones() {
+    let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("n", DataType::Int32, true)]));
+    let number = col("n", &schema).unwrap();
+    let table = Arc::new(Map::HashMap(Box::new(JoinHashMapU32::with_capacity(1))));
+    let lookup = HashTableLookupExpr::new(vec![Arc::clone(&number)], SeededRandomState::with_seed(1), table, "lookup".to_owned());
+    let lookup: Arc<dyn PhysicalExpr> = Arc::new(lookup);
+    // The table is empty: nothing passes that has to be in it.
+    let or_below = |end: i32| {
+        let below = binary(Arc::clone(&number), Operator::Lt, lit(end), &schema).unwrap();
+        binary(Arc::clone(&lookup), Operator::Or, below, &schema).unwrap()
+    };
+    let changing = Arc::new(DynamicFilterPhysicalExpr::new(vec![Arc::clone(&number)], or_below(10_000)));
+    let conjunct = Conjunct { is_optional: true, kernel: None, ..conjunct(Arc::clone(&changing) as _, &schema) };
+    let filter = Arc::new(RowFilter::new(vec![conjunct], 0));
+    // What is read of a morsel, and the rows that are left.
+    let select = || {
+        let morsel = Numbers { schema: Arc::clone(&schema), reads: RefCell::default() };
+        let mut filter = MorselFilter::new(Arc::clone(&filter), FileMetrics::new(&ExecutionPlanMetricsSet::new(), 0, ""));
+        let mut passed = |rows: Range<usize>| filter.select(&morsel, &Rows::new(vec![rows])).unwrap().passed().count_set_bits();
+        let passed = passed(0..TRIAL_ROWS) + passed(TRIAL_ROWS..TRIAL_ROWS + 100);
+        (morsel.reads.into_inner().len(), passed)
+    };
+    // One of the numbers is null. The second half is not asked about, nor are the next two morsels, and then it is tried again.
+    let all = TRIAL_ROWS + 100;
+    assert_eq!([(); 5].map(|()| select()), [(1, all - 1), (0, all), (0, all), (1, all - 1), (0, all)]);
+    // It says something else, of which it is not known whether that pays, until it is.
+    changing.update(or_below(20)).unwrap();
+    assert_eq!([(); 3].map(|()| select()), [(2, 20); 3]);
 }
 
 /// Numbers of rows as text, of which each with a nine in it is known without reading any where `is_known`.
