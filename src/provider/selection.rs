@@ -18,7 +18,7 @@ use crate::format::rows::Rows;
 use crate::format::scan::Morsel;
 
 /// When no more than one row in so many is left, the columns are made as short, and of the others only blocks with rows that are left are decoded.
-pub(super) const SPARSE: usize = 5;
+pub(super) const SPARSE: usize = 3;
 
 /// What stopped the filtering.
 #[derive(Debug)]

@@ -1,26 +1,21 @@
 //! The dictionary of a chunk: values that codes of any of its pages stand for. It is stored in a few pages of its own.
 
-use std::ops::Range;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::BooleanBufferBuilder;
 use arrow::buffer::BooleanBuffer;
 
 use super::answers::Answers;
 use super::node::{COUNT_MAX, Node};
+use super::picks::{Picks, decode_wanted};
 use super::plain::rebase;
 use super::values::mixed_up;
-use super::words::{with_word, words_of};
-use super::{BLOCK, Decoded, Output, PType, Values};
+use super::{Decoded, Output, PType, Values};
 use crate::format::search::Pieces;
 use crate::format::{Error, Result};
 
 /// The most pages of a dictionary. All of them may be in memory at once.
 pub(crate) const DICTIONARY_PAGES_MAX: usize = 16;
-/// Up to one value in so many is looked up by itself; to decode all then takes no longer. Of text, a block is decoded for each.
-const RARE: usize = 64;
-const RARE_TEXT: usize = 1024;
 
 /// The dictionary of a chunk, decoded as far as it is looked at.
 #[derive(Debug)]
@@ -31,8 +26,7 @@ pub(crate) struct ChunkDictionary {
     /// The code behind the last one of each page.
     ends: Vec<usize>,
     all: OnceLock<Decoded>,
-    /// Values that were looked up without decoding all.
-    picked: AtomicUsize,
+    picks: Picks,
     /// Which values have some pieces of text.
     found: Answers<BooleanBuffer>,
 }
@@ -52,7 +46,7 @@ impl ChunkDictionary {
         if pages.iter().any(|page| page.ptype() != ptype) {
             return Err(mixed_up());
         }
-        Ok(Self { ptype, count, pages, ends, all: OnceLock::new(), picked: AtomicUsize::new(0), found: Answers::default() })
+        Ok(Self { ptype, count, pages, ends, all: OnceLock::new(), picks: Picks::default(), found: Answers::default() })
     }
 
     /// The same of values that are at hand.
@@ -63,7 +57,7 @@ impl ChunkDictionary {
             Values::Bytes(array) => Decoded::Views { views: array.views().clone(), buffers: array.data_buffers().to_vec() },
         };
         let (pages, ends) = (Vec::new(), Vec::new());
-        Self { ptype: values.ptype(), count: values.len(), pages, ends, all: all.into(), picked: AtomicUsize::new(0), found: Answers::default() }
+        Self { ptype: values.ptype(), count: values.len(), pages, ends, all: all.into(), picks: Picks::default(), found: Answers::default() }
     }
 
     pub(super) fn ptype(&self) -> PType {
@@ -109,12 +103,7 @@ impl ChunkDictionary {
     /// Whether so many values more are better looked up among those that they are than among all.
     pub(super) fn is_better_in_part(&self, values: usize) -> bool {
         let is_in_parts = self.ptype == PType::Bytes && self.pages.len() > 1 && self.pages.iter().any(|page| !page.is_decoded());
-        self.all.get().is_none() && (is_in_parts || self.is_rarely_read(values))
-    }
-
-    /// Whether so many values more are few enough to be looked up one by one.
-    fn is_rarely_read(&self, values: usize) -> bool {
-        self.picked.load(Ordering::Relaxed).saturating_add(values) <= self.count / if self.ptype == PType::Bytes { RARE_TEXT } else { RARE }
+        self.all.get().is_none() && (is_in_parts || self.picks.are_few(values, self.ptype, self.count))
     }
 
     /// Appends what these codes stand for, which have been checked. No more than the pages that they are in are decoded: rows that lie together
@@ -128,8 +117,11 @@ impl ChunkDictionary {
         }
         let wanted = || self.pages.iter().zip(&self.ends).zip(&is_wanted).map(|(page, is_wanted)| Some(page).filter(|_| *is_wanted));
         let is_text = self.ptype == PType::Bytes;
-        if !is_text || self.is_rarely_read(codes.len()) && wanted().any(|page| page.is_some_and(|(page, _)| !page.is_decoded())) {
-            return self.pick(codes, out);
+        let is_undecoded = || wanted().any(|page| page.is_some_and(|(page, _)| !page.is_decoded()));
+        if !is_text || self.picks.are_few(codes.len(), self.ptype, self.count) && is_undecoded() {
+            return self.picks.look_up(codes, out, |wanted, out| {
+                self.pages.iter().zip(&self.ends).try_for_each(|(page, end)| decode_wanted(page, end - page.count()..*end, wanted, out))
+            });
         }
         let decoded = wanted().map(|page| {
             let Some((page, end)) = page else { return Ok((0, &[][..], 0)) };
@@ -148,53 +140,6 @@ impl ChunkDictionary {
     fn page_of(&self, code: u32) -> usize {
         self.ends.partition_point(|end| *end <= code as usize)
     }
-
-    /// Decodes no more than the blocks that the codes are in.
-    fn pick(&self, codes: &[u32], out: &mut Output) -> Result<()> {
-        self.picked.fetch_add(codes.len(), Ordering::Relaxed);
-        let mut wanted = codes.to_vec();
-        wanted.sort_unstable();
-        wanted.dedup();
-        let mut found = Output::new(self.ptype, wanted.len());
-        for (page, end) in self.pages.iter().zip(&self.ends) {
-            self.pick_from(page, end - page.count()..*end, &wanted, &mut found)?;
-        }
-        let places = codes.iter().map(|code| wanted.partition_point(|other| other < code));
-        match found.finish() {
-            Decoded::Bool(_) => Err(mixed_up()),
-            Decoded::Fixed(values) => with_word!(self.ptype.width().unwrap_or(1), T => {
-                let values = words_of::<T>(&values)?;
-                let slots = out.grow(codes.len())?;
-                slots.iter_mut().zip(places).for_each(|(slot, place)| *slot = values.get(place).copied().unwrap_or_default());
-                Ok(())
-            }),
-            Decoded::Views { views, buffers } => {
-                let (out, base) = out.views(&buffers)?;
-                out.extend(places.map(|place| rebase(views.get(place).copied().unwrap_or_default(), base)));
-                Ok(())
-            }
-        }
-    }
-
-    /// The wanted ones of the codes of a page, which ascend.
-    fn pick_from(&self, page: &Node, codes: Range<usize>, wanted: &[u32], out: &mut Output) -> Result<()> {
-        let from = wanted.partition_point(|&code| (code as usize) < codes.start);
-        let to = wanted.partition_point(|&code| (code as usize) < codes.end);
-        let indexes: Vec<usize> = wanted.get(from..to).unwrap_or_default().iter().map(|&code| code as usize - codes.start).collect();
-        for indexes in indexes.chunk_by(|a, b| a / BLOCK == b / BLOCK) {
-            let (Some(first), Some(last)) = (indexes.first(), indexes.last()) else { continue };
-            // Numbers are found one by one, text within its block.
-            let range = match self.ptype {
-                PType::Bytes => first / BLOCK * BLOCK..page.count().min((first / BLOCK + 1) * BLOCK),
-                _ => *first..last + 1,
-            };
-            let mut keep = BooleanBufferBuilder::new(range.len());
-            keep.append_n(range.len(), false);
-            indexes.iter().for_each(|index| keep.set_bit(index - range.start, true));
-            page.decode_kept(range, &keep.finish(), out)?;
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -207,6 +152,7 @@ mod tests {
     use super::*;
     use crate::format::ErrorKind;
     use crate::format::fermion::page::{Page, PageExpect, open_dictionary, write_page};
+    use std::ops::Range;
     use std::sync::Arc;
 
     const COUNT: usize = 5000;

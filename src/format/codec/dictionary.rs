@@ -11,6 +11,7 @@ use super::answers::Answers;
 use super::choose::Context;
 use super::distinct::Distinct;
 use super::node::{EncodedNode, Node, Parts};
+use super::picks::{Picks, decode_wanted};
 use super::plain::rebase;
 use super::sample::{Cost, Sample, real};
 use super::words::{Word, with_word, words_of};
@@ -66,7 +67,7 @@ impl Encoding for Dictionary {
         parts.check(values.ptype() == parts.ptype, "its values are of another type")?;
         let are_codes = matches!(codes.ptype(), PType::U8 | PType::U16 | PType::U32);
         parts.check(are_codes && codes.count() == parts.count, "its codes are not one unsigned number per value")?;
-        Ok(Box::new(Coded { codes, values, found: Answers::default() }))
+        Ok(Box::new(Coded { codes, values, found: Answers::default(), picks: Picks::default() }))
     }
 }
 
@@ -122,6 +123,7 @@ struct Coded {
     values: Entries,
     /// Which of the page's own values have some pieces of text; `None` where that is not known without them.
     found: Answers<Option<BooleanBuffer>>,
+    picks: Picks,
 }
 
 /// What codes stand for.
@@ -156,7 +158,9 @@ impl Entries {
 
 impl Decode for Coded {
     fn decode(&self, range: Range<usize>, out: &mut Output) -> Result<()> {
-        if let Some(dictionary) = self.read_in_part(range.len()) {
+        if let Entries::Chunk(dictionary) = &self.values
+            && dictionary.is_better_in_part(range.len())
+        {
             let mut codes = Vec::with_capacity(range.len());
             self.append_all_codes(range, &mut codes)?;
             return dictionary.look_up(&codes, out);
@@ -169,11 +173,14 @@ impl Decode for Coded {
     }
 
     fn decode_kept(&self, range: Range<usize>, keep: &BooleanBuffer, out: &mut Output) -> Result<()> {
-        if let Some(dictionary) = self.read_in_part(keep.count_set_bits()) {
-            let mut codes = Vec::with_capacity(range.len());
-            self.append_all_codes(range, &mut codes)?;
-            let kept: Vec<u32> = keep.set_indices().filter_map(|index| codes.get(index).copied()).collect();
-            return dictionary.look_up(&kept, out);
+        let kept = keep.count_set_bits();
+        match &self.values {
+            Entries::Chunk(dictionary) if dictionary.is_better_in_part(kept) => return dictionary.look_up(&self.kept_codes(range, keep)?, out),
+            Entries::Page(values) if self.picks.are_few_of(kept, values) => {
+                let codes = self.kept_codes(range, keep)?;
+                return self.picks.look_up(&codes, out, |wanted, out| decode_wanted(values, 0..values.count(), wanted, out));
+            }
+            _ => {}
         }
         match (self.codes.ptype(), self.values.all()?) {
             (PType::U8, Decoded::Fixed(values)) => self.pick::<u8>(range, keep, values, out),
@@ -215,12 +222,20 @@ impl Decode for Coded {
 }
 
 impl Coded {
-    /// The dictionary of the chunk, where it is better not decoded as a whole for so many values.
-    fn read_in_part(&self, values: usize) -> Option<&ChunkDictionary> {
-        match &self.values {
-            Entries::Chunk(dictionary) => Some(&**dictionary).filter(|dictionary| dictionary.is_better_in_part(values)),
-            Entries::Page(_) => None,
+    fn kept_codes(&self, range: Range<usize>, keep: &BooleanBuffer) -> Result<Vec<u32>> {
+        match self.codes.ptype() {
+            PType::U8 => self.kept_codes_of::<u8>(range, keep),
+            PType::U16 => self.kept_codes_of::<u16>(range, keep),
+            _ => self.kept_codes_of::<u32>(range, keep),
         }
+    }
+
+    fn kept_codes_of<C: Code>(&self, range: Range<usize>, keep: &BooleanBuffer) -> Result<Vec<u32>> {
+        let mut codes = Output::new(self.codes.ptype(), range.len());
+        self.codes.decode_kept(range, keep, &mut codes)?;
+        let codes = codes.words::<C>()?;
+        check_codes(codes, self.values.count())?;
+        Ok(codes.iter().map(|&code| code.into()).collect())
     }
 
     fn append_all_codes(&self, range: Range<usize>, codes: &mut Vec<u32>) -> Result<()> {

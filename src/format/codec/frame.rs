@@ -9,6 +9,7 @@ use super::buffer::{Kind, StoredBuffer};
 use super::choose::Context;
 use super::node::{EncodedNode, Node, Parts};
 use super::pack::{Lane, is_lane, packed_length, with_lane};
+use super::places::each_place;
 use super::sample::{Cost, Sample, real};
 use super::words::words_from;
 use super::{BLOCK, Decode, Encoding, EncodingId, Output, PType, Values};
@@ -190,18 +191,23 @@ fn cheapest<T: Lane>(words: &[T], reference: T, whole: (T, u8)) -> (T, u8) {
 
 /// Where the values that do not fit stand, and what they are.
 fn outliers<T: Lane>(words: &[T], reference: T, width: u8) -> (Vec<u32>, Vec<T>) {
-    let mut found = (Vec::new(), Vec::new());
-    for (block, start) in words.chunks(BLOCK).zip((0u32..).step_by(BLOCK)) {
+    let greatest = T::from_param(1_u64.checked_shl(width.into()).unwrap_or(0).wrapping_sub(1));
+    let (mut positions, mut values) = (Vec::new(), Vec::new());
+    for (block, start) in words.chunks(BLOCK).zip((0..).step_by(BLOCK)) {
         // Most blocks have none, and one number says so.
         let all = block.iter().fold(T::default(), |all, word| all.or(word.minus(reference)));
-        if all.bits() > width {
-            for (&word, position) in block.iter().zip(start..).filter(|(word, _)| word.minus(reference).bits() > width) {
-                found.0.push(position);
-                found.1.push(word);
-            }
+        if all > greatest {
+            each_place(
+                0..block.len(),
+                |place| block[place].minus(reference) > greatest,
+                |places| {
+                    positions.extend(places.iter().map(|&place| u32::try_from(start + place).unwrap_or(u32::MAX)));
+                    values.extend(places.iter().map(|&place| block[place]));
+                },
+            );
         }
     }
-    found
+    (positions, values)
 }
 
 #[derive(Debug)]

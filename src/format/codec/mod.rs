@@ -31,6 +31,8 @@ mod compression;
 mod distinct;
 mod growing;
 mod pack;
+mod picks;
+mod places;
 mod sample;
 
 #[cfg(test)]

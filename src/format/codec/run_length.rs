@@ -8,6 +8,8 @@ use arrow::buffer::{BooleanBuffer, Buffer};
 use super::choose::Context;
 use super::distinct::same;
 use super::node::{EncodedNode, Node, Parts};
+use super::picks::{Picks, decode_wanted};
+use super::places::each_place;
 use super::plain::rebase;
 use super::sample::{Cost, Sample, real};
 use super::words::{with_word, words_from, words_of};
@@ -74,7 +76,7 @@ impl Encoding for RunLength {
         parts.check(values.ptype() == parts.ptype, "its runs are of another type")?;
         parts.check(ends.ptype() == PType::U32 && ends.count() == values.count(), "its ends are not one U32 per run")?;
         parts.check(values.count() <= parts.count, "it has more runs than values")?;
-        Ok(Box::new(Runs { values, ends, count: parts.count }))
+        Ok(Box::new(Runs { values, ends, count: parts.count, picks: Picks::default() }))
     }
 }
 
@@ -110,23 +112,13 @@ fn count_runs(values: &Values) -> usize {
     borders + usize::from(!values.is_empty())
 }
 
-/// The indexes where a value differs from the one before it, and the number of values. Written without a branch per value.
+/// The indexes where a value differs from the one before it, and the number of values.
 fn ends_where(count: usize, differs: impl Fn(usize) -> bool) -> Vec<u32> {
+    let end = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
     let mut ends = Vec::new();
-    let mut found = [0u32; 256];
-    let mut next = 1;
-    while next < count {
-        let stop = count.min(next + found.len());
-        let mut length = 0;
-        for index in next..stop {
-            found[length] = u32::try_from(index).unwrap_or(u32::MAX);
-            length += usize::from(differs(index));
-        }
-        ends.extend_from_slice(&found[..length]);
-        next = stop;
-    }
+    each_place(1..count, differs, |places| ends.extend(places.iter().map(|&place| end(place))));
     if count > 0 {
-        ends.push(u32::try_from(count).unwrap_or(u32::MAX));
+        ends.push(end(count));
     }
     ends
 }
@@ -136,6 +128,7 @@ struct Runs {
     values: Node,
     ends: Node,
     count: usize,
+    picks: Picks,
 }
 
 impl Runs {
@@ -172,6 +165,11 @@ impl Decode for Runs {
 
     fn decode_kept(&self, range: Range<usize>, keep: &BooleanBuffer, out: &mut Output) -> Result<()> {
         let ends = self.ends()?;
+        if self.picks.are_few_of(keep.count_set_bits(), &self.values) {
+            let mut runs = Vec::new();
+            each_kept(ends, range.start, keep, |run| runs.push(u32::try_from(run).unwrap_or(u32::MAX)))?;
+            return self.picks.look_up(&runs, out, |wanted, out| decode_wanted(&self.values, 0..self.values.count(), wanted, out));
+        }
         match self.values.all()? {
             Decoded::Bool(_) => {
                 self.decode(range, out)?;
