@@ -165,13 +165,13 @@ impl Tokens {
     pub(super) fn write(&self, text: &Text) -> Written {
         let mut written = Written::default();
         let mut is_used = vec![false; self.count()];
-        let (parsed, stretches) = self.trie.parse(&text.bytes, text.stretches());
-        written.codes.reserve_exact(stretches.iter().map(Range::len).sum::<usize>() - text.lengths.len());
+        let parsed = self.trie.parse(&text.bytes, &text.stretches());
+        written.codes.reserve_exact(parsed.iter().map(Vec::len).sum::<usize>() - text.lengths.len());
         let mut value = 0;
         if !text.lengths.is_empty() {
             written.starts.push(0);
         }
-        for &code in stretches.into_iter().flat_map(|stretch| &parsed[stretch]) {
+        for &code in parsed.iter().flatten() {
             if code != u16::from(END) {
                 written.codes.push(code);
                 is_used[usize::from(code)] = true;
