@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn few_values_are_looked_up_as_all_are() {
         let codes: Vec<u32> = (0..3000).map(|row| row * 7 % 5000).collect();
-        for (values, encodings, step) in [(words(), vec![EncodingId::Plain, EncodingId::OnPair], 1000), (numbers(), vec![EncodingId::Plain], 100)] {
+        for (values, encodings, step) in [(words(), vec![EncodingId::Plain, EncodingId::OnPair], 1000), (numbers(), vec![EncodingId::Plain], 1000)] {
             let ptype = values.ptype();
             for forced in encodings {
                 let pages = [(0, 1000), (1000, 3500), (4500, 500)].map(|(from, count)| dictionary_page(&values.slice(from, count), Some(forced)));

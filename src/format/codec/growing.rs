@@ -10,7 +10,6 @@ use zerocopy::IntoBytes;
 use super::choose::Context;
 use super::dictionary::{code_cost, entries, estimate_codes};
 use super::distinct::{Distinct, Table, hash_of, same};
-use super::places::each_place;
 use super::plain::view;
 use super::sample::{Sample, real};
 use super::words::{Word, with_word, words_from};
@@ -130,7 +129,6 @@ impl DictionaryBuilder {
         same: impl Fn(usize, usize) -> bool,
         value: impl Fn(usize) -> &'v [u8],
     ) -> Option<Vec<u32>> {
-        let validity = validity.filter(|validity| validity.null_count() > 0);
         let mut codes = Vec::with_capacity(count);
         // The first of each run of the same values in a block, with its hash.
         let mut heads: Vec<(usize, u64)> = Vec::with_capacity(TOGETHER);
@@ -138,20 +136,9 @@ impl DictionaryBuilder {
         for start in (0..count).step_by(TOGETHER) {
             let end = count.min(start + TOGETHER);
             heads.clear();
-            match validity {
-                None => each_place(
-                    start..end,
-                    |index| index == 0 || !same(index - 1, index),
-                    |places| {
-                        heads.extend(places.iter().map(|&index| (index, hash(index))));
-                    },
-                ),
-                Some(validity) => {
-                    for index in (start..end).filter(|index| validity.is_valid(*index)) {
-                        if last.replace(index).is_none_or(|last| !same(last, index)) {
-                            heads.push((index, hash(index)));
-                        }
-                    }
+            for index in (start..end).filter(|index| validity.is_none_or(|validity| validity.is_valid(*index))) {
+                if last.replace(index).is_none_or(|last| !same(last, index)) {
+                    heads.push((index, hash(index)));
                 }
             }
             self.bring_near(table, &heads);

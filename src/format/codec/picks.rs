@@ -12,8 +12,8 @@ use super::words::{with_word, words_of};
 use super::{BLOCK, Decoded, Output, PType};
 use crate::format::Result;
 
-/// Up to one value in so many is looked up by itself; to decode all then takes no longer. Of text, a block is decoded for each.
-const RARE: usize = 64;
+/// Up to one value in so many is looked up by itself; to decode all then takes no longer. For each, a block of text may be decoded, and half a block of differences.
+const RARE: usize = 512;
 const RARE_TEXT: usize = 1024;
 
 /// How many values have been looked up without decoding all.
@@ -32,7 +32,7 @@ impl Picks {
         values.ptype() != PType::Bool && !values.is_decoded() && self.are_few(more, values.ptype(), values.count())
     }
 
-    /// Appends what codes stand for, in any order and often the same, as `decode` appends it of codes that ascend.
+    /// Appends what codes stand for, which have been checked, in any order and often the same, as `decode` appends it of codes that ascend.
     pub(super) fn look_up(&self, codes: &[u32], out: &mut Output, decode: impl FnOnce(&[u32], &mut Output) -> Result<()>) -> Result<()> {
         self.0.fetch_add(codes.len(), Relaxed);
         let mut wanted = codes.to_vec();
@@ -50,7 +50,8 @@ impl Picks {
                 Ok(())
             }),
             Decoded::Views { views, buffers } => {
-                let (out, base) = out.views(&buffers)?;
+                let base = out.shared_buffers(&buffers)?;
+                let (out, _) = out.views(&[])?;
                 out.extend(places.map(|place| rebase(views.get(place).copied().unwrap_or_default(), base)));
                 Ok(())
             }
@@ -58,14 +59,14 @@ impl Picks {
     }
 }
 
-/// Appends those values of a node whose codes are wanted, which ascend: no more than the blocks that they are in are decoded. The node's own codes are the range.
+/// Appends those values of a node whose codes are wanted, which ascend; `codes` are those of all its values. No more is decoded than the blocks that the wanted ones are in.
 pub(super) fn decode_wanted(values: &Node, codes: Range<usize>, wanted: &[u32], out: &mut Output) -> Result<()> {
     let from = wanted.partition_point(|&code| (code as usize) < codes.start);
     let to = wanted.partition_point(|&code| (code as usize) < codes.end);
     let indexes: Vec<usize> = wanted.get(from..to).unwrap_or_default().iter().map(|&code| code as usize - codes.start).collect();
     for indexes in indexes.chunk_by(|a, b| a / BLOCK == b / BLOCK) {
         let (Some(first), Some(last)) = (indexes.first(), indexes.last()) else { continue };
-        // Numbers are found one by one, text within its block.
+        // Of numbers, what is between them; text is found within its block.
         let range = match values.ptype() {
             PType::Bytes => first / BLOCK * BLOCK..values.count().min((first / BLOCK + 1) * BLOCK),
             _ => *first..last + 1,
@@ -84,8 +85,11 @@ mod tests {
     use arrow::buffer::{BooleanBuffer, Buffer};
     use bytes::Bytes;
 
+    use super::super::choose::Context;
+    use super::super::node::{Encoded, EncodedNode};
     use super::super::{EncodeOptions, EncodingId, EncodingTree, Values, encode};
     use super::*;
+    use crate::format::ErrorKind;
 
     const COUNT: usize = 5000;
 
@@ -101,7 +105,10 @@ mod tests {
     }
 
     fn open(values: &Values, forced: EncodingId) -> Node {
-        let encoded = encode(values, None, &EncodeOptions { forced: Some(forced), ..Default::default() }).unwrap();
+        opened(&encode(values, None, &EncodeOptions { forced: Some(forced), ..Default::default() }).unwrap())
+    }
+
+    fn opened(encoded: &Encoded) -> Node {
         let mut page = Vec::new();
         encoded.write(&mut page);
         let body = Bytes::from(page).slice(encoded.tree().len().next_multiple_of(8)..);
@@ -145,11 +152,33 @@ mod tests {
         }
     }
 
-    /// The same of codes of a page and of runs, which are not decoded as a whole for a few rows.
+    /// What the other blocks hold is not noticed, as long as rows are few; it is by whoever decodes all.
+    #[test]
+    fn few_rows_of_dictionaries_and_runs_need_no_more_than_their_blocks() {
+        const WRONG: usize = 2300;
+        let word = |word: usize| if word == WRONG { vec![0xFE; 20] } else { format!("the {word:05}th word of many").into_bytes() };
+        let words = Values::Bytes(BinaryViewArray::from_iter_values((0..2400).map(word)));
+        let forced = |encoding| Context::root(&EncodeOptions { forced: Some(encoding), ..Default::default() }, None);
+        let numbers = |ptype, bytes| forced(EncodingId::Plain).encode(&Values::Fixed { ptype, bytes }).unwrap();
+        let words = || forced(EncodingId::OnPair).encode(&words).unwrap();
+        let codes = numbers(PType::U16, Buffer::from_vec((0..4800_u16).map(|row| row / 2).collect::<Vec<_>>()));
+        let ends = numbers(PType::U32, Buffer::from_vec((1..=2400_u32).map(|run| 2 * run).collect::<Vec<_>>()));
+        for (encoding, children) in [(EncodingId::Dictionary, vec![codes, words()]), (EncodingId::RunLength, vec![words(), ends])] {
+            let node = EncodedNode { encoding, ptype: PType::Bytes, count: 4800, params: [0; 2], buffers: Vec::new(), children };
+            let node = opened(&Encoded::new(node).unwrap());
+            let read = |row: usize| {
+                let mut out = Output::new(PType::Bytes, 0);
+                node.decode_kept(row..row + 1, &BooleanBuffer::new_set(1), &mut out).map(|()| list(out))
+            };
+            assert_eq!((read(2060).unwrap(), read(3).unwrap()), (vec![word(1030)], vec![word(1)]), "{encoding:?}");
+            assert_eq!(read(2060).unwrap_err().kind(), ErrorKind::InvalidFile, "{encoding:?}");
+        }
+    }
+
+    /// The same of codes of a page and of runs, of any rows.
     #[test]
     fn few_rows_of_dictionaries_and_runs_are_those_that_all_have() {
-        let spread = |row: usize| row * 7919 % 2400;
-        let long = |row: usize| row / 3 * 7919 % 5003;
+        let (spread, long) = (|row: usize| row * 7919 % 2400, |row: usize| row / 3 * 7919 % 5003);
         let cases = [
             (words(spread), EncodingId::Dictionary),
             (words(long), EncodingId::RunLength),
@@ -160,13 +189,29 @@ mod tests {
             let mut all = Output::new(values.ptype(), 0);
             open(&values, forced).decode(0..COUNT, &mut all).unwrap();
             let all = list(all);
-            let node = open(&values, forced);
-            for rows in [&[1030][..], &[0, 4999], &[2000, 2001, 2002, 2003], &[5, 1500, 4000]] {
+            for rows in [&[1030][..], &[0, 4999], &[2000, 2003], &[5, 1500, 4000]] {
+                let node = open(&values, forced);
                 let keep = BooleanBuffer::collect_bool(COUNT, |row| rows.contains(&row));
                 let mut out = Output::new(values.ptype(), 0);
                 node.decode_kept(0..COUNT, &keep, &mut out).unwrap();
                 assert_eq!(list(out), rows.iter().map(|&row| all[row].clone()).collect::<Vec<_>>(), "{forced:?} {rows:?}");
             }
         }
+    }
+
+    #[test]
+    fn codes_of_no_value_are_refused() {
+        let context = Context::root(&EncodeOptions::default(), None);
+        let mut codes: Vec<u16> = (0..2000).map(|row| row % 600).collect();
+        codes[1500] = 600;
+        let children = vec![
+            context.encode(&Values::Fixed { ptype: PType::U16, bytes: Buffer::from_vec(codes) }).unwrap(),
+            context.encode(&numbers(|row| row).slice(0, 600)).unwrap(),
+        ];
+        let node = EncodedNode { encoding: EncodingId::Dictionary, ptype: PType::U64, count: 2000, params: [0; 2], buffers: Vec::new(), children };
+        let node = opened(&Encoded::new(node).unwrap());
+        let read = |row: usize| node.decode_kept(row..row + 1, &BooleanBuffer::new_set(1), &mut Output::new(PType::U64, 0));
+        assert_eq!(read(1500).unwrap_err().kind(), ErrorKind::InvalidFile);
+        read(1499).unwrap();
     }
 }

@@ -20,15 +20,20 @@ pub(super) fn each_place(range: Range<usize>, holds: impl Fn(usize) -> bool, mut
 
 #[cfg(test)]
 mod tests {
+    use super::super::words::mix;
     use super::*;
 
     #[test]
     fn places_are_those_that_a_filter_leaves() {
-        for (range, part) in [(0..0, 1), (5..5, 1), (0..1, 1), (3..1000, 1), (3..1000, 7), (0..256, 2), (1..257, 300), (10..2000, 5000)] {
-            let holds = |place: usize| (place * place + 1).is_multiple_of(part);
+        // Of all places, of one in so many as if by chance, and of none.
+        for (range, part) in
+            [(0..0, 1), (5..5, 1), (0..1, 1), (3..1000, 1), (3..1000, 2), (0..256, 3), (1..257, 50), (10..2000, 7), (10..3000, 200), (3..1000, 0)]
+        {
+            let holds = |place: usize| part > 0 && mix(place as u64).is_multiple_of(part);
             let mut places = Vec::new();
             each_place(range.clone(), holds, |found| places.extend_from_slice(found));
             assert_eq!(places, range.clone().filter(|place| holds(*place)).collect::<Vec<_>>(), "{range:?}, {part}");
+            assert!(places.is_empty() == (range.is_empty() || part == 0), "{range:?}, {part}");
         }
     }
 }

@@ -119,8 +119,9 @@ impl Trie {
             let room = |(lane, stretch): (&Lane, &Range<usize>)| (stretch.end - lane.at).min(ROOM - lane.count);
             let rounds = [&a, &b, &c, &d].into_iter().zip(stretches).map(room).min().unwrap_or(0);
             if rounds < ROUNDS_MIN {
-                // Unless it is for want of room, which is too little in half of it only where a stretch ends.
-                if ![&mut a, &mut b, &mut c, &mut d].into_iter().fold(false, |has_made_room, lane| lane.make_room() | has_made_room) {
+                // Few are left because a lane has no room, or because a stretch ends.
+                let was_short = [&mut a, &mut b, &mut c, &mut d].into_iter().fold(false, |was_short, lane| lane.make_room() | was_short);
+                if !was_short {
                     break;
                 }
                 continue;
@@ -172,7 +173,7 @@ impl FreeCells {
         u16::try_from(number * ROW + usize::from(low)).ok()
     }
 
-    /// In the last row alone, so that building takes time in proportion to the tokens: those before it are nearly full.
+    /// In the last row alone, so that building takes time in proportion to the tokens: what is left of those before it is given up.
     fn find(&self, bytes: &[u8]) -> Option<(usize, u8)> {
         let (first, row) = (bytes.first()?, self.rows.last()?);
         let fits = |low: &u8| Row::has(&row.bases, *low) && bytes.iter().all(|byte| Row::has(&row.cells, low ^ byte));
@@ -226,7 +227,7 @@ impl Lane {
         self.cell = Cell(select_unpredictable(goes_on, cell.0, Cell::ROOT.0));
     }
 
-    /// Makes room for codes, and tells whether there was little.
+    /// Makes room for codes, and tells whether more than half of it was taken.
     fn make_room(&mut self) -> bool {
         self.codes.extend_from_slice(&self.last[..self.count]);
         std::mem::take(&mut self.count) > ROOM / 2
@@ -237,7 +238,9 @@ impl Lane {
     fn finish(mut self, end: usize, cells: &[Cell], text: &[u8]) -> Vec<u16> {
         loop {
             while self.at < end {
-                self.step(cells, text);
+                for _ in 0..(end - self.at).min(ROOM) {
+                    self.step(cells, text);
+                }
                 self.make_room();
             }
             if self.cell == Cell::ROOT {
