@@ -6,10 +6,11 @@ use arrow::buffer::NullBuffer;
 
 use super::buffer::{EncodedBuffer, Kind};
 use super::compression::Goal;
+use super::memory::Guide;
 use super::node::EncodedNode;
 use super::onpair::Whose;
 use super::sample::Sample;
-use super::{EncodeOptions, EncodingId, Memory, PType, Values};
+use super::{EncodeOptions, EncodingId, PType, Values, onpair};
 use crate::format::{Error, Result};
 
 /// What an encoding needs to know to encode, and how it has its children encoded.
@@ -23,7 +24,8 @@ pub(super) struct Context<'a> {
     goal: Goal,
     forced: Option<EncodingId>,
     validity: Option<&'a NullBuffer>,
-    memory: Option<&'a RefCell<Memory>>,
+    tokens: Option<&'a RefCell<onpair::Memory>>,
+    guide: Option<&'a Guide<'a>>,
     is_child: bool,
     /// A bit per encoding that may not be chosen.
     ruled_out: u32,
@@ -34,13 +36,22 @@ impl<'a> Context<'a> {
     /// For the root. Its values are the only ones that may be null.
     pub(super) fn root(options: &EncodeOptions, validity: Option<&'a NullBuffer>) -> Self {
         let goal = Goal { compression: options.compression, zstd_level: options.zstd_level };
-        Self { goal, forced: options.forced, validity, memory: None, is_child: false, ruled_out: bit(EncodingId::FirstSeen), patched: true }
+        Self {
+            goal,
+            forced: options.forced,
+            validity,
+            tokens: None,
+            guide: None,
+            is_child: false,
+            ruled_out: bit(EncodingId::FirstSeen),
+            patched: true,
+        }
     }
 
     /// For a child, on whose way down some encodings are of no more use.
-    pub(super) fn child(&self, without: &[EncodingId]) -> Context<'static> {
+    pub(super) fn child(&self, without: &[EncodingId]) -> Self {
         let ruled_out = self.ruled_out_with(without) | bit(EncodingId::FirstSeen);
-        Context { goal: self.goal, forced: None, validity: None, memory: None, is_child: true, ruled_out, patched: self.patched }
+        Self { forced: None, validity: None, tokens: None, is_child: true, ruled_out, ..*self }
     }
 
     fn ruled_out_with(&self, without: &[EncodingId]) -> u32 {
@@ -49,23 +60,28 @@ impl<'a> Context<'a> {
 
     /// For a child that holds some of the values, of which what was learnt from earlier pages is true, too.
     pub(super) fn child_of_values(&self, without: &[EncodingId]) -> Self {
-        Self { memory: self.memory, ruled_out: self.ruled_out_with(without), ..self.child(without) }
+        Self { tokens: self.tokens, ruled_out: self.ruled_out_with(without), ..self.child(without) }
     }
 
     /// For codes of the dictionary of a chunk, of which a page that is the first to have a value has the next.
-    pub(super) fn of_codes(&self) -> Context<'static> {
+    pub(super) fn of_codes(&self) -> Self {
         let child = self.child(&[EncodingId::Dictionary]);
-        Context { ruled_out: child.ruled_out & !bit(EncodingId::FirstSeen), ..child }
+        Self { ruled_out: child.ruled_out & !bit(EncodingId::FirstSeen), ..child }
     }
 
-    /// The same with what was learnt from earlier pages, to be added to.
-    pub(super) fn with_memory(self, memory: &'a RefCell<Memory>) -> Self {
-        Self { memory: Some(memory), ..self }
+    /// The same with the tokens of earlier pages, to be added to.
+    pub(super) fn with_tokens(self, tokens: &'a RefCell<onpair::Memory>) -> Self {
+        Self { tokens: Some(tokens), ..self }
     }
 
-    /// What was learnt from earlier pages, if these values are a page's or what another encoding leaves of one.
-    pub(super) fn memory(&self) -> Option<&'a RefCell<Memory>> {
-        self.memory
+    /// The tokens of earlier pages, if these values are a page's or what another encoding leaves of one.
+    pub(super) fn tokens(&self) -> Option<&'a RefCell<onpair::Memory>> {
+        self.tokens
+    }
+
+    /// The same like an earlier page, as far as that goes.
+    pub(super) fn guided_by(self, guide: &'a Guide<'a>) -> Self {
+        Self { guide: Some(guide), ..self }
     }
 
     /// Whose values these are in that.
@@ -79,10 +95,10 @@ impl<'a> Context<'a> {
     }
 
     /// For the positions of patches, which ascend in small steps. Trees without runs have room for that.
-    pub(super) fn of_positions(&self) -> Context<'static> {
+    pub(super) fn of_positions(&self) -> Self {
         let has_room = self.ruled_out & bit(EncodingId::RunLength) == 0;
         let child = self.child(&[EncodingId::Dictionary, EncodingId::RunLength, EncodingId::Delta, EncodingId::Planes]).unpatched();
-        Context { ruled_out: if has_room { child.ruled_out & !bit(EncodingId::Delta) } else { child.ruled_out }, ..child }
+        Self { ruled_out: if has_room { child.ruled_out & !bit(EncodingId::Delta) } else { child.ruled_out }, ..child }
     }
 
     /// Whether a frame may have patches.
@@ -105,8 +121,32 @@ impl<'a> Context<'a> {
         EncodedBuffer::new(raw, kind, self.goal)
     }
 
-    /// Encodes in what is cheapest.
+    /// Encodes in what an earlier page was encoded in, if there is one that suits, or in what is cheapest.
     pub(super) fn encode(&self, values: &Values) -> Result<EncodedNode> {
+        let Some(guide) = self.guide else { return self.encode_anew(values) };
+        let node = match guide.enter(values.ptype()) {
+            Some(encoding) if self.suits(encoding, values) => encoding.implementation().encode(values, self)?,
+            _ => None,
+        };
+        let node = node.map_or_else(
+            || {
+                guide.stray();
+                self.encode_anew(values)
+            },
+            Ok,
+        );
+        guide.leave();
+        node
+    }
+
+    /// Whether an encoding may be taken without a look at the others. Nothing beats saying values that are all the same once.
+    fn suits(&self, encoding: EncodingId, values: &Values) -> bool {
+        let is_allowed = self.ruled_out & bit(encoding) == 0;
+        is_allowed && (encoding == EncodingId::Constant || self.ruled_out & bit(EncodingId::Constant) != 0 || !super::constant::is_constant(values))
+    }
+
+    /// Encodes in what is cheapest.
+    fn encode_anew(&self, values: &Values) -> Result<EncodedNode> {
         if let Some(forced) = self.forced {
             let node = forced.implementation().encode(values, self)?;
             return node.ok_or_else(|| Error::invalid_argument(format!("{} cannot encode these values", forced.name())));

@@ -71,17 +71,20 @@ impl Encoding for Dictionary {
     }
 }
 
-/// A page of these codes of its chunk's dictionary, of which there is at least one.
-pub(super) fn encode_codes(codes: &[u32], ptype: PType, context: &Context<'_>) -> Result<EncodedNode> {
+/// A page of encoded codes of its chunk's dictionary.
+pub(super) fn coded(codes: EncodedNode, ptype: PType) -> EncodedNode {
+    EncodedNode { encoding: EncodingId::Dictionary, ptype, count: codes.count, params: [0; 2], buffers: Vec::new(), children: vec![codes] }
+}
+
+/// Codes of a chunk's dictionary, to be encoded.
+pub(super) fn chunk_codes(codes: &[u32]) -> Values {
     let greatest = codes.iter().max().map_or(0, |code| *code as usize);
-    let children = vec![context.of_codes().encode(&codes_of(codes, greatest + 1))?];
-    Ok(EncodedNode { encoding: EncodingId::Dictionary, ptype, count: codes.len(), params: [0; 2], buffers: Vec::new(), children })
+    codes_of(codes, greatest + 1)
 }
 
 /// What codes cost in a page.
 pub(super) fn estimate_codes(codes: &[u32], context: &Context<'_>) -> Result<f64> {
-    let greatest = codes.iter().max().map_or(0, |code| *code as usize);
-    Ok(context.least_cost(&codes_of(codes, greatest + 1))? + code_cost(1.0, real(codes.len())).nanos)
+    Ok(context.least_cost(&chunk_codes(codes))? + code_cost(1.0, real(codes.len())).nanos)
 }
 
 /// What codes of so many entries cost, apart from the entries.

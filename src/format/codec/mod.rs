@@ -30,6 +30,7 @@ mod chunk;
 mod compression;
 mod distinct;
 mod growing;
+mod memory;
 mod pack;
 mod picks;
 mod places;
@@ -38,7 +39,6 @@ mod sample;
 #[cfg(test)]
 mod tests;
 
-use std::cell::RefCell;
 use std::fmt::Debug;
 use std::ops::Range;
 
@@ -56,9 +56,9 @@ pub(crate) use cardinality::Cardinality;
 pub(crate) use chunk::{ChunkDictionary, DICTIONARY_PAGES_MAX};
 pub use compression::Compression;
 pub(crate) use growing::{DictionaryBuilder, PageCosts};
+pub use memory::Memory;
 pub(crate) use node::Node;
 pub use node::{BufferInfo, COUNT_MAX, Encoded, EncodingTree};
-pub use onpair::Memory;
 pub(crate) use values::HELD_MAX;
 pub use values::{Decoded, Output, PType, Values};
 
@@ -210,9 +210,8 @@ pub fn encode_next(values: &Values, validity: Option<&NullBuffer>, options: &Enc
     }
     let validity = validity.filter(|validity| validity.null_count() > 0);
     let filled = validity.map(|validity| sample::fill_forward(values, validity)).transpose()?;
-    let memory = RefCell::new(memory.clone());
-    let encoded = Context::root(options, validity).with_memory(&memory).encode(filled.as_ref().unwrap_or(values))?;
-    Ok((Encoded::new(encoded)?, memory.take()))
+    let (node, memory) = memory.encode(filled.as_ref().unwrap_or(values), Context::root(options, validity))?;
+    Ok((Encoded::new(node)?, memory))
 }
 
 /// How long the chooser reckons that it takes to decode all of the values in an encoding, in nanoseconds; `None` if that is of no use for them. What it really takes is in
@@ -222,9 +221,10 @@ pub fn reckoned_nanos(values: &Values, encoding: EncodingId, options: &EncodeOpt
     Ok(encoding.implementation().estimate(&sample).map(|cost| cost.nanos))
 }
 
-/// Encodes a page as codes of its chunk's dictionary.
-pub(crate) fn encode_codes(codes: &[u32], ptype: PType, options: &EncodeOptions) -> Result<Encoded> {
-    Encoded::new(dictionary::encode_codes(codes, ptype, &Context::root(options, None))?)
+/// Encodes one of many pages as codes of its chunk's dictionary, of which there is at least one.
+pub(crate) fn encode_codes(codes: &[u32], ptype: PType, options: &EncodeOptions, memory: &Memory) -> Result<(Encoded, Memory)> {
+    let (codes, memory) = memory.encode(&dictionary::chunk_codes(codes), Context::root(options, None).of_codes())?;
+    Ok((Encoded::new(dictionary::coded(codes, ptype))?, memory))
 }
 
 /// Whether a dictionary that serves other pages too could make a page of these values cheaper, judged by a sample of them.

@@ -322,6 +322,12 @@ pub(super) struct EncodedNode {
 }
 
 impl EncodedNode {
+    /// Bytes that it takes in a page.
+    pub(super) fn size(&self) -> usize {
+        let buffers: usize = self.buffers.iter().map(|buffer| size_of::<BufferDesc>() + ceil8(buffer.stored.len())).sum();
+        size_of::<NodeHeader>() + buffers + self.children.iter().map(Self::size).sum::<usize>()
+    }
+
     fn depth(&self) -> usize {
         1 + self.children.iter().map(Self::depth).max().unwrap_or(0)
     }

@@ -20,7 +20,7 @@ const PAUSE_DOUBLED: u32 = 3;
 
 /// What was learnt from the pages before, for those behind them are often like them.
 #[derive(Debug, Clone, Default)]
-pub struct Memory {
+pub(in crate::format::codec) struct Memory {
     learnt: Option<Arc<Learnt>>,
     tries: [Tries; 2],
 }
@@ -58,7 +58,7 @@ impl Memory {
     /// What pages that all knew the same know together. A failure counts only where tokens paid for no page: what is worth it for one is not given up for another. Pages for which
     /// they were not tried do not count beside others.
     #[must_use]
-    pub fn join(&self, pages: &[Self]) -> Self {
+    pub(in crate::format::codec) fn join(&self, pages: &[Self]) -> Self {
         let tries = |whose: usize| {
             let all = || pages.iter().map(|page| page.tries[whose]);
             let tries = all().filter(|tries| tries.now).min().or_else(|| all().min());
@@ -72,7 +72,7 @@ impl Memory {
     }
 
     /// Bytes in memory.
-    pub(crate) fn memory_size(&self) -> usize {
+    pub(in crate::format::codec) fn memory_size(&self) -> usize {
         self.learnt.as_ref().map_or(0, |learnt| learnt.tokens.memory_size())
     }
 

@@ -29,9 +29,8 @@ use super::{BLOCK, COUNT_MAX, Decode, Encoding, EncodingId, Output, PType, Value
 use crate::format::search::{First, Pieces};
 use crate::format::{Error, Result};
 use find::{Begin, Block, Marks};
-pub use memory::Memory;
-pub(super) use memory::Whose;
 use memory::written_size;
+pub(super) use memory::{Memory, Whose};
 use table::{Table, WINDOW};
 use tokens::{TOKEN_MAX, Text, Written};
 
@@ -56,7 +55,7 @@ impl Encoding for OnPair {
 
     fn encode(&self, values: &Values, context: &Context<'_>) -> Result<Option<EncodedNode>> {
         let Values::Bytes(array) = values else { return Ok(None) };
-        let memory = context.memory().filter(|_| !context.is_forced());
+        let memory = context.tokens().filter(|_| !context.is_forced());
         let lengths = array.lengths().enumerate().filter(|(index, _)| !context.is_null(*index));
         let bytes = lengths.map(|(_, length)| length as usize).sum();
         if memory.is_some_and(|memory| memory.borrow_mut().passes_by(context.whose(), bytes)) {

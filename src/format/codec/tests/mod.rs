@@ -3,6 +3,7 @@
 mod cases;
 mod choice;
 mod corruption;
+mod followed;
 mod naive;
 
 use std::ops::Range;

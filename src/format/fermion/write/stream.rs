@@ -55,8 +55,9 @@ impl PageSettings {
         self.statistics
     }
 
-    fn coded_page(&self, codes: &[u32], ptype: PType) -> Result<Vec<u8>> {
-        Ok(write_page(&encode_codes(codes, ptype, &self.encode)?, width(codes.len())?, self.checksums))
+    fn coded_page(&self, codes: &[u32], ptype: PType, memory: &Memory) -> Result<(Vec<u8>, Memory)> {
+        let (encoded, memory) = encode_codes(codes, ptype, &self.encode, memory)?;
+        Ok((write_page(&encoded, width(codes.len())?, self.checksums), memory))
     }
 
     /// A page of values that are all valid and have no other pages to learn from.
@@ -141,6 +142,8 @@ struct Unencoded {
 struct Shared {
     ptype: PType,
     nulls: Option<NullBuffer>,
+    /// What is known from pages before it, and when it is encoded, from it, until the next page is told.
+    memory: Option<Box<Memory>>,
 }
 
 impl PendingPage {
@@ -152,7 +155,12 @@ impl PendingPage {
                 let (bytes, memory) = settings.page(values, self.rows, memory)?;
                 self.body = Body::Bytes(bytes, Some(Box::new(memory)));
             }
-            Body::Codes(codes, shared) => self.body = Body::Shared(settings.coded_page(codes, shared.ptype)?, shared.clone()),
+            Body::Codes(codes, shared) => {
+                let memory = shared.memory.take().unwrap_or_default();
+                let (bytes, memory) = settings.coded_page(codes, shared.ptype, &memory)?;
+                shared.memory = Some(Box::new(memory));
+                self.body = Body::Shared(bytes, shared.clone());
+            }
             Body::Bytes(..) | Body::Shared(..) | Body::Kept(_) | Body::Uniform(_) => {}
         }
         Ok(())
@@ -176,7 +184,7 @@ impl PendingPage {
             self.encode(settings)?;
         }
         if let Body::Shared(bytes, shared) = &mut self.body {
-            let Shared { ptype, nulls } = shared.as_mut();
+            let Shared { ptype, nulls, .. } = shared.as_mut();
             let expect = PageExpect { ptype: *ptype, rows: None, extra: 0, checksum: false, utf8: false };
             let page = Page::open_with(&Bytes::from(std::mem::take(bytes)), &expect, || Ok(Some(Arc::clone(dictionary))))?;
             let mut out = Output::new(*ptype, page.len());
@@ -386,7 +394,9 @@ impl StreamWriter {
         }
         Ok(match coded {
             Some(Coded { codes, firsts, .. }) => {
-                (Body::Codes(codes, Box::new(Shared { ptype: values.ptype(), nulls: nulls.map(|nulls| copied(&nulls)) })), Some(firsts))
+                let memory = Some(Box::new(self.memory.clone()));
+                let shared = Shared { ptype: values.ptype(), nulls: nulls.map(|nulls| copied(&nulls)), memory };
+                (Body::Codes(codes, Box::new(shared)), Some(firsts))
             }
             None => (self.values(values, nulls), None),
         })
@@ -464,7 +474,7 @@ impl StreamWriter {
                 Body::Bytes(bytes, _) | Body::Shared(bytes, _) => bytes.into(),
                 Body::Kept(bytes) => bytes,
                 Body::Values(unencoded) => settings.page(&unencoded.0, page.rows, &unencoded.1)?.0.into(),
-                Body::Codes(codes, shared) => settings.coded_page(&codes, shared.ptype)?.into(),
+                Body::Codes(codes, shared) => settings.coded_page(&codes, shared.ptype, &shared.memory.unwrap_or_default())?.0.into(),
                 Body::Uniform(valid) => settings.plain_page(Values::Bool(constant_bits(valid, page.rows)))?.into(),
             };
             pages.push(ChunkPage { size: width(bytes.len())?, rows: Some(width(page.rows)?), stats: page.stats });
@@ -495,9 +505,13 @@ fn slot_pages(slots: usize, ends: Option<&Ends>, page_rows: usize) -> Result<Vec
 fn learn(memory: &mut Memory, pages: &mut [PendingPage], arena: &mut Arena) {
     let mut learnt = Vec::new();
     for page in pages {
-        if let Body::Bytes(bytes, memory) = &mut page.body {
-            learnt.extend(memory.take().map(|memory| *memory));
-            page.body = Body::Kept(arena.keep(std::mem::take(bytes)));
+        match &mut page.body {
+            Body::Bytes(bytes, memory) => {
+                learnt.extend(memory.take().map(|memory| *memory));
+                page.body = Body::Kept(arena.keep(std::mem::take(bytes)));
+            }
+            Body::Shared(_, shared) => learnt.extend(shared.memory.take().map(|memory| *memory)),
+            _ => {}
         }
     }
     *memory = memory.join(&learnt);
