@@ -1,6 +1,7 @@
 //! Random predicates give the rows that they give over the same batches in memory, however the scan uses them.
 #![cfg(test)]
 
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::*;
@@ -9,7 +10,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::datasource::MemTable;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use rand::rngs::StdRng;
-use rand::seq::IndexedRandom;
+use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
 
 const ROWS: usize = 3000;
@@ -131,25 +132,33 @@ async fn rows(ctx: &SessionContext, sql: &str) -> Vec<String> {
     rows
 }
 
+/// Ways to read the same file.
+const NAMES: [&str; 4] = ["neither", "pruning", "pushdown_filters", "both"];
+
+/// A table in `memory`, and the same in a file that is read in all of those ways.
+async fn tables(rng: &mut StdRng, dir: &Path, batch_rows: usize) -> SessionContext {
+    let batch = table(rng);
+    let ctx = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(2).with_batch_size(batch_rows));
+    datafusion_fermion::register(&ctx).unwrap();
+    ctx.register_table("memory", Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]]).unwrap())).unwrap();
+    let file = dir.join("x.fermion");
+    let copy = format!("COPY memory TO '{}' OPTIONS ('fermion.page_rows' '64', 'fermion.stripe_rows' '700')", file.display());
+    ctx.sql(&copy).await.unwrap().collect().await.unwrap();
+    for (name, (pruning, rows)) in NAMES.into_iter().zip([(false, false), (true, false), (false, true), (true, true)]) {
+        let options = format!("'fermion.pruning' '{pruning}', 'fermion.pushdown_filters' '{rows}'");
+        let create = format!("CREATE EXTERNAL TABLE {name} STORED AS FERMION OPTIONS ({options}) LOCATION '{}'", file.display());
+        ctx.sql(&create).await.unwrap().collect().await.unwrap();
+    }
+    ctx
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn pruning_and_filtering_in_the_scan_never_change_an_answer() {
     // Rows of a batch: where few pass, those of several are filtered at once.
     for (seed, batch_rows) in [(0, 8192), (1, 50), (2, 200), (3, 700)] {
         let mut rng = StdRng::seed_from_u64(seed);
-        let batch = table(&mut rng);
         let dir = tempfile::tempdir().unwrap();
-        let ctx = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(2).with_batch_size(batch_rows));
-        datafusion_fermion::register(&ctx).unwrap();
-        ctx.register_table("memory", Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]]).unwrap())).unwrap();
-        let file = dir.path().join("x.fermion");
-        let copy = format!("COPY memory TO '{}' OPTIONS ('fermion.page_rows' '64', 'fermion.stripe_rows' '700')", file.display());
-        ctx.sql(&copy).await.unwrap().collect().await.unwrap();
-        let names = ["neither", "pruning", "pushdown_filters", "both"];
-        for (name, (pruning, rows)) in names.into_iter().zip([(false, false), (true, false), (false, true), (true, true)]) {
-            let options = format!("'fermion.pruning' '{pruning}', 'fermion.pushdown_filters' '{rows}'");
-            let create = format!("CREATE EXTERNAL TABLE {name} STORED AS FERMION OPTIONS ({options}) LOCATION '{}'", file.display());
-            ctx.sql(&create).await.unwrap().collect().await.unwrap();
-        }
+        let ctx = tables(&mut rng, dir.path(), batch_rows).await;
         let mut matched = 0;
         for _ in 0..PREDICATES {
             let predicate = predicate(&mut rng, 2);
@@ -157,11 +166,39 @@ async fn pruning_and_filtering_in_the_scan_never_change_an_answer() {
             let query = |table: &str| format!("SELECT {columns} FROM {table} WHERE {predicate}");
             let expected = rows(&ctx, &query("memory")).await;
             matched += usize::from(expected.len() > 1 && expected.len() < ROWS);
-            for name in names {
+            for name in NAMES {
                 assert_eq!(expected, rows(&ctx, &query(name)).await, "seed {seed}, {name}: {predicate}");
             }
         }
         assert!(matched > PREDICATES / 4, "only {matched} predicates select some rows and leave some");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_rows_of_any_order_are_those_of_memory() {
+    for (seed, batch_rows) in [(10, 8192), (11, 50), (12, 200)] {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let dir = tempfile::tempdir().unwrap();
+        let ctx = tables(&mut rng, dir.path(), batch_rows).await;
+        for _ in 0..PREDICATES / 2 {
+            let mut columns = ["i", "n", "u", "f", "s", "k", "b", "d", "t"];
+            columns.shuffle(&mut rng);
+            let columns = &columns[..rng.random_range(1..4)];
+            let mut key = |column: &&str| {
+                let order = ["", "DESC"].choose(&mut rng).unwrap();
+                let nulls = ["", "NULLS FIRST", "NULLS LAST"].choose(&mut rng).unwrap();
+                format!("{column} {order} {nulls}")
+            };
+            let order = columns.iter().map(&mut key).collect::<Vec<_>>().join(", ");
+            let filter = if rng.random_bool(0.5) { format!("WHERE {}", predicate(&mut rng, 1)) } else { String::new() };
+            let limit = [1, 3, 40].choose(&mut rng).unwrap();
+            // Nothing but what is sorted by: rows that are alike are so in all of that.
+            let query = |table: &str| format!("SELECT {} FROM {table} {filter} ORDER BY {order} LIMIT {limit}", columns.join(", "));
+            let expected = rows(&ctx, &query("memory")).await;
+            for name in NAMES {
+                assert_eq!(expected, rows(&ctx, &query(name)).await, "seed {seed}, {}", query(name));
+            }
+        }
     }
 }
 

@@ -20,6 +20,7 @@ use super::adapt::adapt;
 use super::fallible::can_fail;
 use super::file::{ScanContext, is_never_true};
 use super::kernel::{Kernel, Settled};
+use super::leading::{about, leading_column};
 use super::learnt::{Learnt, Trials, next};
 use super::metrics::FileMetrics;
 use super::schema::Columns;
@@ -67,9 +68,32 @@ struct Conjunct {
     is_by_value: bool,
     /// May only be asked about rows that have passed what stands before it.
     can_fail: bool,
+    /// What it is taken from, if it is only what that says about the column.
+    whole: Option<Whole>,
+}
+
+/// A conjunct about several columns that is also asked about one of them alone.
+#[derive(Debug)]
+struct Whole {
+    column: usize,
+    schema: SchemaRef,
 }
 
 impl Conjunct {
+    /// What it says about the first of several columns, if it is a sort's or a join's.
+    fn leading(&self) -> Option<Self> {
+        let column = leading_column(&self.expr, &self.schema).filter(|_| self.is_optional && !self.can_fail)?;
+        Some(Self {
+            expr: Arc::clone(&self.expr),
+            kernel: None,
+            schema: Arc::new(self.schema.project(&[column]).ok()?),
+            columns: vec![*self.columns.get(column)?],
+            is_by_value: !is_volatile(&self.expr),
+            whole: Some(Whole { column, schema: Arc::clone(&self.schema) }),
+            ..*self
+        })
+    }
+
     /// Whether the two are about the values of the same column, and can be asked together.
     fn is_like(&self, other: &Self) -> bool {
         let can_be_joined = |conjunct: &Self| conjunct.is_by_value && !conjunct.is_optional && !conjunct.can_fail;
@@ -121,7 +145,9 @@ impl RowFilter {
                     let columns = scan.positions(&adapted.file_columns, &adapted.schema);
                     let is_by_value = columns.len() == 1 && !is_volatile(&expr);
                     let can_fail = can_fail(&expr, &adapted.schema);
-                    let conjunct = Conjunct { expr, kernel: None, schema: Arc::clone(&adapted.schema), columns, is_optional, is_by_value, can_fail };
+                    let schema = Arc::clone(&adapted.schema);
+                    let conjunct = Conjunct { expr, kernel: None, schema, columns, is_optional, is_by_value, can_fail, whole: None };
+                    conjuncts.extend(conjunct.leading());
                     match conjuncts.last_mut() {
                         Some(last) if conjunct.is_like(last) => {
                             last.expr = Arc::new(BinaryExpr::new(Arc::clone(&last.expr), Operator::And, conjunct.expr));
@@ -505,7 +531,10 @@ fn evaluate_column(question: &Question<'_>, values: ArrayRef) -> Result<BooleanB
 /// What an optional conjunct says now; `None` if it is better not asked about rows: a set of floats tells -0.0 from 0.0, which a join takes for equal.
 fn useful_snapshot(conjunct: &Conjunct) -> Option<Arc<dyn PhysicalExpr>> {
     let now = snapshot_physical_expr(Arc::clone(&conjunct.expr)).ok()?;
-    let now = weakened(&now, &conjunct.schema);
+    let now = match &conjunct.whole {
+        None => weakened(&now, &conjunct.schema),
+        Some(whole) => about(&weakened(&now, &whole.schema), whole.column)?,
+    };
     let is_set_of_floats = |expr: &Arc<dyn PhysicalExpr>| {
         let of_floats = |set: &InListExpr| set.expr().data_type(&conjunct.schema).is_ok_and(|of| has_floats(&of));
         Ok(expr.downcast_ref::<InListExpr>().is_some_and(of_floats))

@@ -22,6 +22,7 @@
 //! | `codes_of`, `coded_groups` | strings as codes, and `PhysicalOptimizerRule`: groups by them |
 //! | `lift` | fields of structs as columns, which have statistics of their own |
 //! | `filter`, `selection`, `fallible` | predicates on rows, the rows that they leave, and what must not be asked about the others |
+//! | `leading` | what a sort or a join says about the first of its columns |
 //! | `learnt` | in which order conjuncts are asked |
 //! | `kernel`, `between`, `one_of`, `like` | conjuncts that are answered without the engine: comparisons of numbers with constants, lists of them, and pieces of text |
 //! | `decode` | batches of a loaded stripe |
@@ -53,6 +54,7 @@ mod inspect;
 mod io;
 mod kernel;
 mod kind;
+mod leading;
 mod learnt;
 mod lengths;
 mod lift;

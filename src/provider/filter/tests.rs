@@ -36,10 +36,12 @@ impl Morsel for Numbers {
 
     fn split(&mut self, _rows: Rows) {}
 
-    fn read(&self, _columns: &[usize], rows: &Rows) -> error::Result<Vec<ArrayRef>> {
+    /// All columns are the same.
+    fn read(&self, columns: &[usize], rows: &Rows) -> error::Result<Vec<ArrayRef>> {
         self.reads.borrow_mut().extend(rows.ranges().iter().cloned());
         let numbers = rows.ranges().iter().cloned().flatten().map(|row| (row != 35).then(|| i32::try_from(row).unwrap()));
-        Ok(vec![Arc::new(numbers.collect::<Int32Array>())])
+        let numbers: ArrayRef = Arc::new(numbers.collect::<Int32Array>());
+        Ok(vec![numbers; columns.len()])
     }
 
     fn read_kept(&self, _column: usize, _rows: &Rows, _keep: &BooleanBuffer) -> error::Result<Option<ArrayRef>> {
@@ -61,7 +63,7 @@ impl Morsel for Numbers {
 
 fn conjunct(expr: Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Conjunct {
     let kernel = Kernel::of(&expr, schema).map(Arc::new);
-    Conjunct { expr, kernel, schema: Arc::clone(schema), columns: vec![0], is_optional: false, is_by_value: true, can_fail: false }
+    Conjunct { expr, kernel, schema: Arc::clone(schema), columns: vec![0], is_optional: false, is_by_value: true, can_fail: false, whole: None }
 }
 
 fn morsel_filter(conjuncts: Vec<Conjunct>) -> MorselFilter {
@@ -104,6 +106,30 @@ fn where_bounds_settle_one_conjunct_no_other_is_asked() {
     let mut passed = |rows: Range<usize>| filter.select(&morsel, &Rows::new(vec![rows])).unwrap().passed().count_set_bits();
     assert_eq!([passed(0..10), passed(10..20), passed(40..50)], [0, 2, 5]);
     assert_eq!(morsel.reads.borrow().first(), Some(&(10..20)), "nothing was read of rows that are all too small");
+}
+
+#[test]
+fn the_first_column_of_a_sort_by_two_is_asked_first() {
+    let schema: SchemaRef = Arc::new(Schema::new(["n", "m"].map(|name| Field::new(name, DataType::Int32, true)).to_vec()));
+    let compare = |name: &str, operator, value: i32| binary(col(name, &schema).unwrap(), operator, lit(value), &schema).unwrap();
+    let both = |one, operator, other| binary(one, operator, other, &schema).unwrap();
+    // All rows before `n`, and that one if it is also below `m`.
+    let before = |n: i32, m: i32| {
+        let tie = both(compare("n", Operator::Eq, n), Operator::And, compare("m", Operator::Lt, m));
+        both(compare("n", Operator::Lt, n), Operator::Or, tie)
+    };
+    let changing = Arc::new(DynamicFilterPhysicalExpr::new(vec![col("n", &schema).unwrap(), col("m", &schema).unwrap()], lit(true)));
+    let whole = Conjunct { is_optional: true, is_by_value: false, columns: vec![0, 1], ..conjunct(Arc::clone(&changing) as _, &schema) };
+    let morsel = Numbers { schema: Arc::clone(&schema), reads: RefCell::default() };
+    let mut filter = morsel_filter(vec![whole.leading().unwrap(), whole]);
+    let mut passed = |rows: Range<usize>| filter.select(&morsel, &Rows::new(vec![rows])).unwrap().passed().count_set_bits();
+    assert_eq!(passed(0..3), 3);
+    changing.update(before(5, 6)).unwrap();
+    assert_eq!([passed(3..10), passed(10..20), passed(40..50)], [3, 0, 0]);
+    changing.update(before(12, 12)).unwrap();
+    assert_eq!(passed(10..16), 2);
+    assert!(morsel.reads.borrow().iter().all(|rows| rows.end <= 16), "{:?}", morsel.reads);
+    assert!(!morsel.reads.borrow().contains(&(10..20)), "the bounds of the first have settled it");
 }
 
 #[test]
