@@ -58,7 +58,7 @@ struct Conjunct {
     expr: Arc<dyn PhysicalExpr>,
     /// The same, if it does without the engine.
     kernel: Option<Arc<Kernel>>,
-    /// What `expr` is about.
+    /// The columns that it is asked about.
     schema: SchemaRef,
     /// The columns of `schema`, by their positions in the scan.
     columns: Vec<usize>,
@@ -68,15 +68,8 @@ struct Conjunct {
     is_by_value: bool,
     /// May only be asked about rows that have passed what stands before it.
     can_fail: bool,
-    /// What it is taken from, if it is only what that says about the column.
-    whole: Option<Whole>,
-}
-
-/// A conjunct about several columns that is also asked about one of them alone.
-#[derive(Debug)]
-struct Whole {
-    column: usize,
-    schema: SchemaRef,
+    /// `expr` is about several columns, and this asks what it says about that one of them.
+    column_of_several: Option<usize>,
 }
 
 impl Conjunct {
@@ -89,7 +82,7 @@ impl Conjunct {
             schema: Arc::new(self.schema.project(&[column]).ok()?),
             columns: vec![*self.columns.get(column)?],
             is_by_value: !is_volatile(&self.expr),
-            whole: Some(Whole { column, schema: Arc::clone(&self.schema) }),
+            column_of_several: Some(column),
             ..*self
         })
     }
@@ -146,14 +139,8 @@ impl RowFilter {
                     let is_by_value = columns.len() == 1 && !is_volatile(&expr);
                     let can_fail = can_fail(&expr, &adapted.schema);
                     let schema = Arc::clone(&adapted.schema);
-                    let conjunct = Conjunct { expr, kernel: None, schema, columns, is_optional, is_by_value, can_fail, whole: None };
-                    conjuncts.extend(conjunct.leading());
-                    match conjuncts.last_mut() {
-                        Some(last) if conjunct.is_like(last) => {
-                            last.expr = Arc::new(BinaryExpr::new(Arc::clone(&last.expr), Operator::And, conjunct.expr));
-                        }
-                        _ => conjuncts.push(conjunct),
-                    }
+                    let conjunct = Conjunct { expr, kernel: None, schema, columns, is_optional, is_by_value, can_fail, column_of_several: None };
+                    add_conjunct(conjunct, &mut conjuncts);
                 }
             }
         }
@@ -178,6 +165,19 @@ impl RowFilter {
     /// Whether a column of the scan is used by what is left of the conjuncts, or by the output.
     fn is_needed_by(&self, left: &[usize], position: usize) -> bool {
         position < self.output_columns || left.iter().any(|conjunct| self.conjuncts[*conjunct].columns.contains(&position))
+    }
+}
+
+/// Adds a conjunct, to the last one if the two can be asked together, and behind what it says about one column.
+fn add_conjunct(conjunct: Conjunct, conjuncts: &mut Vec<Conjunct>) {
+    match conjuncts.last_mut() {
+        Some(last) if conjunct.is_like(last) => {
+            last.expr = Arc::new(BinaryExpr::new(Arc::clone(&last.expr), Operator::And, conjunct.expr));
+        }
+        _ => {
+            conjuncts.extend(conjunct.leading());
+            conjuncts.push(conjunct);
+        }
     }
 }
 
@@ -531,9 +531,9 @@ fn evaluate_column(question: &Question<'_>, values: ArrayRef) -> Result<BooleanB
 /// What an optional conjunct says now; `None` if it is better not asked about rows: a set of floats tells -0.0 from 0.0, which a join takes for equal.
 fn useful_snapshot(conjunct: &Conjunct) -> Option<Arc<dyn PhysicalExpr>> {
     let now = snapshot_physical_expr(Arc::clone(&conjunct.expr)).ok()?;
-    let now = match &conjunct.whole {
+    let now = match conjunct.column_of_several {
         None => weakened(&now, &conjunct.schema),
-        Some(whole) => about(&weakened(&now, &whole.schema), whole.column)?,
+        Some(column) => about(&now, column)?,
     };
     let is_set_of_floats = |expr: &Arc<dyn PhysicalExpr>| {
         let of_floats = |set: &InListExpr| set.expr().data_type(&conjunct.schema).is_ok_and(|of| has_floats(&of));

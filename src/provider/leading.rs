@@ -5,15 +5,16 @@
 use std::sync::Arc;
 
 use arrow::datatypes::Schema;
+use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::expressions::{BinaryExpr, Column, DynamicFilterPhysicalExpr};
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, DynamicFilterPhysicalExpr, Literal};
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction};
 
 type Expr = Arc<dyn PhysicalExpr>;
 
-/// The column that comes first, if the condition is one of a sort or a join about several.
+/// The column that comes first, if the condition is that of a sort or a join, which may change, about several.
 pub(super) fn leading_column(expr: &Expr, schema: &Schema) -> Option<usize> {
     let dynamic = expr.downcast_ref::<DynamicFilterPhysicalExpr>()?;
     let column = only_column(dynamic.children().first()?)?;
@@ -53,6 +54,9 @@ fn add_alternatives(expr: &Expr, column: usize, alternatives: &mut Vec<Expr>) ->
         add_alternatives(binary.left(), column, alternatives)?;
         return add_alternatives(binary.right(), column, alternatives);
     }
+    if is_never_true(expr) {
+        return Some(());
+    }
     let part = part_about(expr, column)?;
     match alternatives.iter_mut().find_map(|known| joined(known, &part).map(|joined| (known, joined))) {
         Some((known, joined)) => *known = joined,
@@ -74,6 +78,11 @@ fn joined(one: &Expr, other: &Expr) -> Option<Expr> {
     };
     let is_of_the_same = one.left() == other.left() && one.right() == other.right();
     is_of_the_same.then(|| Arc::new(BinaryExpr::new(Arc::clone(one.left()), operator, Arc::clone(one.right()))) as Expr)
+}
+
+fn is_never_true(expr: &Expr) -> bool {
+    let value = expr.downcast_ref::<Literal>().map(Literal::value);
+    value.is_some_and(|value| value.is_null() || *value == ScalarValue::Boolean(Some(false)))
 }
 
 /// The column that an expression is about, if that is one.
@@ -123,6 +132,10 @@ mod tests {
         let [first, second, third] = sort(Gt);
         let nulls_first = any([is_null(column(0)).unwrap(), first]);
         assert_eq!(about(&any([nulls_first, second, third]), 0).unwrap().to_string(), "a@0 IS NULL OR a@0 >= 5");
+        // The last one that it keeps is null: of those, only some.
+        let null = || is_null(column(0)).unwrap();
+        assert_eq!(about(&any([lit(false), all([null(), compare(1, Lt, 7)])]), 0).unwrap().to_string(), "a@0 IS NULL");
+        assert!(about(&any([lit(false), lit(ScalarValue::Boolean(None))]), 0).is_none());
         // It says nothing about the others by themselves.
         assert!(about(&any(sort(Lt)), 1).is_none());
     }

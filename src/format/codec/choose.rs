@@ -1,4 +1,5 @@
-//! The chooser: every encoding bids for the values by a sample, the cheapest bid wins, and the winner's children are chosen in the same way.
+//! The chooser: every encoding bids for the values by a sample, the cheapest bid wins, and the winner's children are chosen in the same way. Where a page follows one
+//! like it (`memory.rs`), what was chosen for that is taken, as far as it goes.
 
 use std::cell::RefCell;
 

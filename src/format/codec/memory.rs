@@ -1,6 +1,6 @@
 //! What pages of a stream know from those before them: how they were encoded, and the tokens that their text was written in.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use super::sample::real;
 use super::{EncodingId, PType, Values, onpair};
 use crate::format::Result;
 
-/// Pages that are encoded like one before them, until encodings bid again.
+/// Rounds of pages that are encoded like one before them, until encodings bid again.
 const FOLLOWERS: u8 = 8;
 /// A page that takes so many times the bytes of its example for each value, or less than that part of them, is encoded anew: its values are other than those were.
 const LIKE: Range<f64> = 0.85..1.15;
-/// A page of so many times the values, or of that part of them, is not like its example.
+/// A page of more than so many times the values, or of less than that part of them, is not like its example.
 const OTHER_SIZE: usize = 2;
 
 /// What was learnt from the pages before, for those behind them are often like them.
@@ -22,7 +22,7 @@ const OTHER_SIZE: usize = 2;
 pub struct Memory {
     tokens: onpair::Memory,
     example: Option<Arc<Example>>,
-    /// How many pages have been encoded like it.
+    /// How many rounds of pages have been encoded like it.
     followers: u8,
 }
 
@@ -43,7 +43,7 @@ struct Step {
     encoding: EncodingId,
     ptype: PType,
     /// The first step behind its children.
-    end: usize,
+    end: u8,
 }
 
 impl Memory {
@@ -51,8 +51,10 @@ impl Memory {
     #[must_use]
     pub fn join(&self, pages: &[Self]) -> Self {
         let tokens: Vec<_> = pages.iter().map(|page| page.tokens.clone()).collect();
-        let last = pages.last().unwrap_or(self);
-        Self { tokens: self.tokens.join(&tokens), example: last.example.clone(), followers: last.followers }
+        // The last page may be what a round leaves over.
+        let count = |page: &&Self| page.example.as_ref().map_or(0, |example| example.count);
+        let largest = pages.iter().max_by_key(count).unwrap_or(self);
+        Self { tokens: self.tokens.join(&tokens), example: largest.example.clone(), followers: largest.followers }
     }
 
     /// Bytes in memory.
@@ -68,9 +70,14 @@ impl Memory {
         let context = context.with_tokens(&tokens);
         let guide = self.shape(values.len()).map(Guide::new);
         let like = guide.as_ref().map(|guide| context.guided_by(guide).encode(values)).transpose()?;
-        let node = match like.filter(|node| next.follow(node)) {
-            Some(node) => node,
-            None => {
+        let is_anew = guide.as_ref().is_some_and(|guide| guide.is_all_astray.get());
+        let node = match like {
+            Some(node) if is_anew => {
+                next.learn(&node);
+                node
+            }
+            Some(node) if next.follow(&node) => node,
+            _ => {
                 let node = context.encode(values)?;
                 next.learn(&node);
                 node
@@ -104,11 +111,19 @@ impl Memory {
     }
 }
 
+impl Step {
+    /// Text that its tokens made no smaller, which those of the next page may. It takes as many bytes either way, and several times as long to read.
+    fn is_text_as_it_is(&self) -> bool {
+        self.encoding == EncodingId::Plain && self.ptype == PType::Bytes
+    }
+}
+
 fn add_steps(node: &EncodedNode, steps: &mut Vec<Step>) {
     let index = steps.len();
     steps.push(Step { encoding: node.encoding, ptype: node.ptype, end: 0 });
     node.children.iter().for_each(|child| add_steps(child, steps));
-    steps[index].end = steps.len();
+    // A tree has far fewer nodes.
+    steps[index].end = u8::try_from(steps.len()).unwrap_or(u8::MAX);
 }
 
 fn rate_of(node: &EncodedNode) -> f64 {
@@ -121,11 +136,13 @@ pub(super) struct Guide<'a> {
     shape: &'a Shape,
     /// The nodes that are being encoded, those on top first: the steps of the children that each still has. `None` for one that the shape does not have.
     path: RefCell<Vec<Option<Range<usize>>>>,
+    /// The root was encoded in something else, and so was all below it.
+    is_all_astray: Cell<bool>,
 }
 
 impl<'a> Guide<'a> {
     fn new(shape: &'a Shape) -> Self {
-        Self { shape, path: RefCell::default() }
+        Self { shape, path: RefCell::default(), is_all_astray: Cell::new(false) }
     }
 
     /// Goes to the next child of the node that is being encoded, or to the root: what it is encoded in, if the shape has one of that type there.
@@ -135,10 +152,10 @@ impl<'a> Guide<'a> {
         let left = path.last_mut().unwrap_or(&mut root);
         let (mut encoding, mut children) = (None, None);
         if let Some((left, step)) = left.as_mut().and_then(|left| self.shape.get(left.clone())?.first().map(|step| (left, step))) {
-            if step.ptype == ptype {
-                (encoding, children) = (Some(step.encoding), Some(left.start + 1..step.end));
+            if step.ptype == ptype && !step.is_text_as_it_is() {
+                (encoding, children) = (Some(step.encoding), Some(left.start + 1..usize::from(step.end)));
             }
-            left.start = step.end;
+            left.start = usize::from(step.end);
         }
         path.push(children);
         encoding
@@ -146,7 +163,9 @@ impl<'a> Guide<'a> {
 
     /// The node is encoded in something else, and so are those below it.
     pub(super) fn stray(&self) {
-        if let Some(last) = self.path.borrow_mut().last_mut() {
+        let mut path = self.path.borrow_mut();
+        self.is_all_astray.set(self.is_all_astray.get() || path.len() == 1);
+        if let Some(last) = path.last_mut() {
             *last = None;
         }
     }
@@ -159,6 +178,7 @@ impl<'a> Guide<'a> {
 
 #[cfg(test)]
 mod tests {
+    use arrow::array::StringViewArray;
     use arrow::buffer::Buffer;
 
     use super::*;
@@ -213,16 +233,35 @@ mod tests {
     }
 
     #[test]
-    fn the_last_page_of_a_round_is_the_example() {
+    fn a_full_page_of_a_round_is_the_example() {
         let memory = next(&Memory::default(), &noise(4096, 9, 0)).1;
         let [near, far] = [9, 20].map(|bits| next(&memory, &noise(4096, bits, 1)).1);
         let joined = memory.join(&[far.clone(), near.clone()]);
+        assert_eq!((&joined.example, joined.followers), (&memory.example, 1));
+        let rest = next(&memory, &noise(500, 9, 2)).1;
+        let joined = memory.join(&[near.clone(), near.clone(), rest]);
         assert_eq!((&joined.example, joined.followers), (&memory.example, 1));
         let joined = memory.join(&[near, far.clone()]);
         assert_eq!((&joined.example, joined.followers), (&far.example, 0));
         assert_ne!(joined.example, memory.example);
         assert_eq!(memory.join(&[]).example, memory.example);
         assert!(memory.memory_size() > 0 && Memory::default().memory_size() == 0);
+    }
+
+    #[test]
+    fn a_page_of_another_type_is_encoded_once_and_is_the_next_example() {
+        let memory = next(&Memory::default(), &noise(4096, 9, 0)).1;
+        let texts = (0..4096).map(|row| format!("{row:05}: the same sentence, again and again"));
+        let values = Values::Bytes(StringViewArray::from_iter_values(texts).to_binary_view());
+        let (tree, after) = next(&memory, &values);
+        assert_eq!(tree, next(&Memory::default(), &values).0);
+        let example = after.example.as_ref().unwrap();
+        assert_eq!((example.shape[0].ptype, after.followers), (PType::Bytes, 0));
+        // Tokens that were learnt once were not asked again.
+        assert_eq!(after.tokens.memory_size(), next(&Memory::default(), &values).1.tokens.memory_size());
+        let guide = Guide::new(&example.shape);
+        Context::root(&EncodeOptions::default(), None).guided_by(&guide).encode(&noise(4096, 9, 1)).unwrap();
+        assert!(guide.is_all_astray.get());
     }
 
     #[test]
@@ -251,6 +290,10 @@ mod tests {
         assert_eq!(guide.enter(PType::Bytes), Some(EncodingId::OnPair));
         guide.leave();
         guide.leave();
+
+        let text = [step(EncodingId::Plain, PType::Bytes, 2), step(EncodingId::Frame, PType::U32, 2)];
+        let guide = Guide::new(&text);
+        assert_eq!((guide.enter(PType::Bytes), guide.enter(PType::U32)), (None, None));
 
         let guide = Guide::new(&shape);
         assert_eq!(guide.enter(PType::Bytes), Some(EncodingId::Dictionary));

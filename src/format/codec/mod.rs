@@ -1,7 +1,7 @@
 //! Encodings: from values to the encoding tree of a page, and from any range of it back to values.
 //!
 //! Reading order: `values` is what goes in and out, `node` the tree, one file per encoding behind the traits of this file, `choose` picks among
-//! them. A new encoding is a file and a line in the table below.
+//! them, and `memory` knows what was picked for the page before. A new encoding is a file and a line in the table below.
 
 mod values;
 mod words;
@@ -145,7 +145,8 @@ trait Encoding: Sync {
     /// What the values would cost in this encoding, judged by a sample of them; `None` where it is of no use or not defined.
     fn estimate(&self, sample: &Sample<'_>) -> Option<Cost>;
 
-    /// The values in this encoding; `None` where it is not defined for them, or turns out to be of no use.
+    /// The values in this encoding; `None` where it is not defined for them, or turns out to be of no use. All children are encoded by a context, in the order in which the node has
+    /// them: [`Memory`] counts on it.
     fn encode(&self, values: &Values, context: &Context<'_>) -> Result<Option<EncodedNode>>;
 
     /// Checks that the parts of a node fit each other.

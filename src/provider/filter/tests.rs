@@ -63,7 +63,16 @@ impl Morsel for Numbers {
 
 fn conjunct(expr: Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Conjunct {
     let kernel = Kernel::of(&expr, schema).map(Arc::new);
-    Conjunct { expr, kernel, schema: Arc::clone(schema), columns: vec![0], is_optional: false, is_by_value: true, can_fail: false, whole: None }
+    Conjunct {
+        expr,
+        kernel,
+        schema: Arc::clone(schema),
+        columns: vec![0],
+        is_optional: false,
+        is_by_value: true,
+        can_fail: false,
+        column_of_several: None,
+    }
 }
 
 fn morsel_filter(conjuncts: Vec<Conjunct>) -> MorselFilter {
@@ -121,7 +130,10 @@ fn the_first_column_of_a_sort_by_two_is_asked_first() {
     let changing = Arc::new(DynamicFilterPhysicalExpr::new(vec![col("n", &schema).unwrap(), col("m", &schema).unwrap()], lit(true)));
     let whole = Conjunct { is_optional: true, is_by_value: false, columns: vec![0, 1], ..conjunct(Arc::clone(&changing) as _, &schema) };
     let morsel = Numbers { schema: Arc::clone(&schema), reads: RefCell::default() };
-    let mut filter = morsel_filter(vec![whole.leading().unwrap(), whole]);
+    let mut conjuncts = Vec::new();
+    add_conjunct(whole, &mut conjuncts);
+    assert_eq!(conjuncts.iter().map(|conjunct| conjunct.columns.clone()).collect::<Vec<_>>(), [vec![0], vec![0, 1]]);
+    let mut filter = morsel_filter(conjuncts);
     let mut passed = |rows: Range<usize>| filter.select(&morsel, &Rows::new(vec![rows])).unwrap().passed().count_set_bits();
     assert_eq!(passed(0..3), 3);
     changing.update(before(5, 6)).unwrap();

@@ -1,4 +1,4 @@
-//! What pages of a stream know from those before them.
+//! The tokens that pages of a stream know from those before them.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ const REMEMBER_MIN: usize = 128 << 10;
 /// How often the pages that are passed by become twice as many.
 const PAUSE_DOUBLED: u32 = 3;
 
-/// What was learnt from the pages before, for those behind them are often like them.
+/// Tokens of the pages before, which often suit those behind them.
 #[derive(Debug, Clone, Default)]
 pub(in crate::format::codec) struct Memory {
     learnt: Option<Arc<Learnt>>,

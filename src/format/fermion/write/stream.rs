@@ -137,7 +137,7 @@ struct Unencoded {
     nulls: Option<NullBuffer>,
 }
 
-/// What is known of a page that shares a dictionary, should it have to do without.
+/// What is known of a page that shares a dictionary, for the next one and should it have to do without.
 #[derive(Debug, Clone)]
 struct Shared {
     ptype: PType,

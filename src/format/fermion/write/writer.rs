@@ -47,7 +47,8 @@ pub struct Summary {
 ///
 /// Rows wait until they fill some pages ([`WriterOptions::page_rows`], or [`WriterOptions::buffer_bytes`] where rows are large), are encoded, and wait
 /// as pages until they fill a stripe. Memory is bounded by twice the first, for rows that wait are copied to be encoded, and the stripe's encoded
-/// size; of stripes that are taken, nothing is held but their metadata and, for each column, 1 KiB that counts different values and the pieces that text of it is made of.
+/// size; of stripes that are taken, nothing is held but their metadata and, for each column, 1 KiB that counts different values, the pieces that text of it is made of, and how its last
+/// page was encoded.
 #[derive(Debug)]
 pub struct Writer {
     schema: SchemaRef,
