@@ -33,7 +33,8 @@ fn some(cases: Vec<(String, Values)>) -> Vec<(String, Values)> {
 
 fn check_pairs(cases: &[(String, Values)]) {
     for (first, before) in cases {
-        let Read { memory, size: example, .. } = check(first, before, &Memory::default());
+        let alone = check(first, before, &Memory::default());
+        let Read { memory, size: example, .. } = check(first, before, &alone.memory);
         for (second, values) in cases {
             let name = format!("{second} behind {first}");
             let Read { size, alone, .. } = check(&name, values, &memory);
