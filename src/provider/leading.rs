@@ -5,12 +5,13 @@
 use std::sync::Arc;
 
 use arrow::datatypes::Schema;
-use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::expressions::{BinaryExpr, Column, DynamicFilterPhysicalExpr, Literal};
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, DynamicFilterPhysicalExpr};
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction};
+
+use super::weaken::is_never_true;
 
 type Expr = Arc<dyn PhysicalExpr>;
 
@@ -80,11 +81,6 @@ fn joined(one: &Expr, other: &Expr) -> Option<Expr> {
     is_of_the_same.then(|| Arc::new(BinaryExpr::new(Arc::clone(one.left()), operator, Arc::clone(one.right()))) as Expr)
 }
 
-fn is_never_true(expr: &Expr) -> bool {
-    let value = expr.downcast_ref::<Literal>().map(Literal::value);
-    value.is_some_and(|value| value.is_null() || *value == ScalarValue::Boolean(Some(false)))
-}
-
 /// The column that an expression is about, if that is one.
 fn only_column(expr: &Expr) -> Option<usize> {
     let columns = collect_columns(expr);
@@ -95,6 +91,7 @@ fn only_column(expr: &Expr) -> Option<usize> {
 mod tests {
     use arrow::array::{AsArray, Int32Array, RecordBatch};
     use arrow::datatypes::{DataType, Field};
+    use datafusion::common::ScalarValue;
     use datafusion::physical_expr::expressions::{binary, is_null, lit};
 
     use super::*;

@@ -75,7 +75,8 @@ fn is_true(expr: &Expr) -> bool {
     literal(expr).is_some_and(|value| *value == ScalarValue::Boolean(Some(true)))
 }
 
-fn is_never_true(expr: &Expr) -> bool {
+/// Whether it is false or null, whatever the row.
+pub(super) fn is_never_true(expr: &Expr) -> bool {
     literal(expr).is_some_and(|value| *value == ScalarValue::Boolean(Some(false)) || value.is_null())
 }
 

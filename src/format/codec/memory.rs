@@ -115,7 +115,7 @@ impl Memory {
 }
 
 impl Step {
-    /// Text that its tokens made no smaller, which those of the next page may. It takes as many bytes either way, and several times as long to read.
+    /// Text for which tokens did not pay, though they may for the next page's. In about as many bytes it takes longer to read, and its rate does not tell.
     fn is_text_as_it_is(&self) -> bool {
         self.encoding == EncodingId::Plain && self.ptype == PType::Bytes
     }
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_another_type_is_encoded_once_and_is_the_next_example() {
+    fn a_page_of_another_type_is_the_next_example() {
         let memory = usual(&noise(4096, 9, 0));
         let texts = (0..4096).map(|row| format!("{row:05}: the same sentence, again and again"));
         let values = Values::Bytes(StringViewArray::from_iter_values(texts).to_binary_view());
@@ -275,8 +275,6 @@ mod tests {
         assert_eq!(tree, next(&Memory::default(), &values).0);
         let example = after.example.as_ref().unwrap();
         assert_eq!((example.shape[0].ptype, after.followers), (PType::Bytes, 0));
-        // Tokens that were learnt once were not asked again.
-        assert_eq!(after.tokens.memory_size(), next(&Memory::default(), &values).1.tokens.memory_size());
         let guide = Guide::new(&example.shape);
         Context::root(&EncodeOptions::default(), None).guided_by(&guide).encode(&noise(4096, 9, 1)).unwrap();
         assert!(guide.is_all_astray.get());
