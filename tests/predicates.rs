@@ -8,7 +8,9 @@ use arrow::array::*;
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::datasource::MemTable;
+use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_fermion::provider::LateColumns;
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
@@ -57,6 +59,7 @@ fn table(rng: &mut StdRng) -> RecordBatch {
         ("b", Arc::new(BooleanArray::from_iter(ints(rng).into_iter().map(|v| v.map(|v| v % 1000 < 500))))),
         ("d", Arc::new(Date32Array::from_iter(ints(rng).into_iter().map(|v| v.map(as_i32))))),
         ("t", Arc::new(TimestampMicrosecondArray::from_iter(ints(rng).into_iter().map(|v| v.map(|v| v * 1_000_000_007))))),
+        ("id", Arc::new(Int64Array::from_iter_values(0..i64::try_from(ROWS).unwrap()))),
         (
             "m",
             Arc::new(
@@ -138,7 +141,9 @@ const NAMES: [&str; 4] = ["neither", "pruning", "pushdown_filters", "both"];
 /// A table in `memory`, and the same in a file that is read in all of those ways.
 async fn tables(rng: &mut StdRng, dir: &Path, batch_rows: usize) -> SessionContext {
     let batch = table(rng);
-    let ctx = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(2).with_batch_size(batch_rows));
+    let config = SessionConfig::new().with_target_partitions(2).with_batch_size(batch_rows);
+    let state = SessionStateBuilder::new().with_config(config).with_default_features();
+    let ctx = SessionContext::new_with_state(LateColumns { bytes_min: 0 }.with(state).build());
     datafusion_fermion::register(&ctx).unwrap();
     ctx.register_table("memory", Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]]).unwrap())).unwrap();
     let file = dir.join("x.fermion");
@@ -180,6 +185,7 @@ async fn the_first_rows_of_any_order_are_those_of_memory() {
         let mut rng = StdRng::seed_from_u64(seed);
         let dir = tempfile::tempdir().unwrap();
         let ctx = tables(&mut rng, dir.path(), batch_rows).await;
+        let mut late = 0;
         for _ in 0..PREDICATES / 2 {
             // Not `f`: the engine is of two minds whether -0.0 comes before 0.0.
             let mut columns = ["i", "n", "u", "s", "k", "b", "d", "t"];
@@ -199,7 +205,17 @@ async fn the_first_rows_of_any_order_are_those_of_memory() {
             for name in NAMES {
                 assert_eq!(expected, rows(&ctx, &query(name)).await, "seed {seed}, {}", query(name));
             }
+            // All columns, of which those that are not sorted by are read late.
+            let query = |table: &str| format!("SELECT * FROM {table} {filter} ORDER BY {order}, id LIMIT {limit} OFFSET 1");
+            let expected = rows(&ctx, &query("memory")).await;
+            for name in NAMES {
+                assert_eq!(expected, rows(&ctx, &query(name)).await, "seed {seed}, {}", query(name));
+            }
+            let plan = rows(&ctx, &format!("EXPLAIN {}", query("both"))).await.join("");
+            late += usize::from(plan.contains("LateColumnsExec"));
         }
+        // Not where it is known that there are no rows.
+        assert!(late > PREDICATES / 2 - 10, "{late} plans");
     }
 }
 

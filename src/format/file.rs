@@ -34,10 +34,6 @@ pub trait Metadata: fmt::Debug + Send + Sync {
     /// Rows of the file.
     fn row_count(&self) -> u64;
 
-    /// The rows that belong to a range of the file, or to all of it, in the order in which a scan of that range gives them: one range of rows for each zone
-    /// of [`Level::Stripe`](super::scan::Level::Stripe).
-    fn rows(&self, range: Option<&Range<u64>>) -> Vec<Range<u64>>;
-
     /// Where the stripes are, in their order, of which a range may have a part; none if all are read by whoever has their beginning.
     fn stripe_ranges(&self) -> Vec<Range<u64>> {
         Vec::new()

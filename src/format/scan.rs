@@ -152,6 +152,8 @@ pub struct ScanRequest {
     pub ahead_bytes: u64,
     /// Read the rows that belong to this range of the file: of several ranges that make up the file, each row belongs to one. `None` reads all.
     pub range: Option<Range<u64>>,
+    /// Read these rows and no others, by their numbers in the file: ranges that ascend. `None` reads all.
+    pub rows: Option<Vec<Range<u64>>>,
     /// For a caller that may stop early: which rows of a stripe to give first, batch by batch; those of a batch stay in the order of the file, and so does
     /// [`Step::Select`]. `None` is the order of the file throughout.
     pub first: Option<FirstRows>,
@@ -173,6 +175,7 @@ impl ScanRequest {
             select_bytes: 0,
             ahead_bytes: 0,
             range: None,
+            rows: None,
             first: None,
             prune_again: false,
             batch_rows: 8192,
@@ -190,7 +193,23 @@ impl ScanRequest {
         if self.batch_rows == 0 {
             return Err(Error::invalid_argument("a batch has at least one row"));
         }
+        let rows = self.rows.as_deref().unwrap_or_default();
+        if !rows.is_sorted_by(|before, after| before.end <= after.start) || rows.iter().any(Range::is_empty) {
+            return Err(Error::invalid_argument("the rows to read do not ascend"));
+        }
         Ok(())
+    }
+
+    /// What is to be read of these ranges of rows, which are counted from the file's row number `first` on.
+    pub(crate) fn wanted_of(&self, first: u64, ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+        let Some(wanted) = &self.rows else { return ranges };
+        let place = |row: u64| usize::try_from(row.saturating_sub(first)).unwrap_or(usize::MAX);
+        let of_range = |range: Range<usize>| {
+            let from = wanted.partition_point(|wanted| place(wanted.end) <= range.start);
+            let wanted = wanted.iter().skip(from).map(|wanted| place(wanted.start)..place(wanted.end));
+            wanted.take_while(move |wanted| wanted.start < range.end).map(move |wanted| wanted.start.max(range.start)..wanted.end.min(range.end))
+        };
+        ranges.into_iter().flat_map(of_range).collect()
     }
 
     /// The columns that are read, pruned by or looked up in, each once.
@@ -414,6 +433,9 @@ pub struct PagePlace {
 pub trait Morsel: Send + fmt::Debug {
     /// How many rows are left to decode.
     fn rows(&self) -> u64;
+
+    /// The number in the file of the row that [`Rows`] count as the first.
+    fn first_row(&self) -> u64;
 
     /// The columns of the scan.
     fn schema(&self) -> &SchemaRef;

@@ -104,6 +104,10 @@ impl Morsel for AtHand {
         self.morsel.rows()
     }
 
+    fn first_row(&self) -> u64 {
+        self.morsel.first_row()
+    }
+
     fn schema(&self) -> &SchemaRef {
         self.morsel.schema()
     }

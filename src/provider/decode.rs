@@ -15,7 +15,7 @@ use super::codes_of::CodeReader;
 use super::file::BatchProjector;
 use super::filter::MorselFilter;
 use super::io::ObjectReader;
-use super::rows::RowNumbers;
+use super::rows::numbers;
 use super::selection::{Fault, kept_rows};
 use crate::format::Error;
 use crate::format::rows::Rows;
@@ -27,7 +27,6 @@ pub(super) struct BatchDecoder {
     pub(super) morsel: AtHand,
     /// Rows that were taken, and could not be read before something else is.
     pub(super) taken: Option<Rows>,
-    pub(super) rows: Option<RowNumbers>,
     pub(super) projector: Arc<BatchProjector>,
     pub(super) codes: CodeReader,
     pub(super) reader: ObjectReader,
@@ -125,7 +124,7 @@ impl BatchDecoder {
             };
             let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
             let batch = RecordBatch::try_new_with_options(Arc::clone(&self.projector.coded.file), arrays, &options)?;
-            let numbers = self.row_numbers(rows.len())?;
+            let numbers = self.row_numbers(&rows);
             return self.projector.input(batch, true, numbers).map(Next::Batch);
         }
     }
@@ -166,18 +165,17 @@ impl BatchDecoder {
         let mut selection = filter.select(&self.morsel, rows)?;
         if selection.count == 0 {
             filter.count(0, rows.len());
-            self.row_numbers(rows.len())?;
             return Ok(None);
         }
         let batch = selection.output(&self.morsel, &self.projector, &mut self.codes);
         let (batch, is_coded) = batch.inspect_err(|_| self.morsel.wait_for_all(&self.projector.columns))?;
         filter.count(selection.count, rows.len() - selection.count);
-        let numbers = self.row_numbers(rows.len())?.map(|numbers| selection.shorten(numbers)).transpose()?;
+        let numbers = self.row_numbers(rows).map(|numbers| selection.shorten(numbers)).transpose()?;
         Ok(Some(Passed { batch: self.projector.input(batch, is_coded, numbers)?, mask: selection.mask(), is_coded }))
     }
 
-    fn row_numbers(&mut self, count: usize) -> Result<Option<ArrayRef>> {
-        self.rows.as_mut().map(|rows| Ok(Arc::new(rows.next(count)?) as ArrayRef)).transpose()
+    fn row_numbers(&self, rows: &Rows) -> Option<ArrayRef> {
+        self.projector.uses_row_index.then(|| numbers(self.morsel.first_row(), rows))
     }
 }
 

@@ -30,7 +30,7 @@ use super::lift::{Lifted, lifted};
 use super::lossy::has_misleading_cast;
 use super::metrics::FileMetrics;
 use super::prune::ZonePruner;
-use super::rows::RowCounter;
+use super::rows::WantedRows;
 use super::schema::{Columns, FileColumns, Positions};
 use super::sort::{Reorder, StripeOrder};
 use crate::format::scan::{Answer, Fetch, FieldPath, Lookups, Scan, ScanRequest, Step};
@@ -82,6 +82,7 @@ impl ScanContext {
 pub(super) struct PreparedFile {
     context: Arc<ScanContext>,
     range: Option<Range<u64>>,
+    rows: Option<Vec<Range<u64>>>,
     reader: ObjectReader,
     metrics: FileMetrics,
     output: SchemaRef,
@@ -113,12 +114,13 @@ impl PreparedFile {
         });
         let pruner = pruned_by.and_then(|predicate| FilePruner::try_new(predicate, context.table.file_schema(), &file, errors.clone()));
         let range = file.range.as_ref().map(byte_range);
+        let rows = file.extension::<WantedRows>().map(|rows| rows.0.clone());
         let reader = ObjectReader::new(Arc::clone(&context.store), Arc::new(file.object_meta), context.reading.requests)
             .caching(context.caches.clone())
             .local(context.is_local)
             .mapping(context.reading.memory_map)
             .counting(Counting::of(&metrics));
-        Ok(Self { context, range, reader, metrics, output, projection, predicate, pruner })
+        Ok(Self { context, range, rows, reader, metrics, output, projection, predicate, pruner })
     }
 
     /// Whether statistics and partition values say, by now, that no row of the file is wanted.
@@ -148,7 +150,7 @@ impl PreparedFile {
 
     /// Plans the scan; `None` if no row can be wanted.
     pub(super) fn scan(self, open: OpenFile) -> Result<Option<FileScan>> {
-        let Self { context, range, reader, metrics, output, projection, predicate, pruner } = self;
+        let Self { context, range, rows, reader, metrics, output, projection, predicate, pruner } = self;
         let columns = FileColumns { meta: open.meta.as_ref(), reader: &reader };
         let mut projected = Projected::new(&context, &projection, &columns, output)?;
         let filter = match predicate.as_ref().filter(|_| context.reading.pushdown_filters) {
@@ -176,13 +178,9 @@ impl PreparedFile {
             None if limit.is_some() => projected.column_with_zones().map(FieldPath::from).into_iter().collect(),
             None => Vec::new(),
         };
-        let rows = projected.uses_row_index.then(|| RowCounter::new(open.meta.rows(range.as_ref())));
-        // Row numbers are counted in the order of the file.
-        let stripe_order =
-            context.sort_order.as_ref().filter(|_| rows.is_none()).and_then(|order| StripeOrder::of(order, zone_pruner.as_ref()?.columns()));
+        let stripe_order = context.sort_order.as_ref().and_then(|order| StripeOrder::of(order, zone_pruner.as_ref()?.columns()));
         let has_place = |path: &&FieldPath| path.fields.is_empty();
-        let lookup_columns = match zone_pruner.as_ref().filter(|_| context.reading.bloom_filters && rows.is_none()) {
-            // Rows are numbered by the zones that are kept.
+        let lookup_columns = match zone_pruner.as_ref().filter(|_| context.reading.bloom_filters) {
             Some(pruner) => pruner.file_columns().iter().filter(has_place).map(|path| path.column).collect(),
             None => Vec::new(),
         };
@@ -196,6 +194,7 @@ impl PreparedFile {
             select_bytes,
             ahead_bytes,
             range,
+            rows,
             first: stripe_order.as_ref().map(StripeOrder::first_rows),
             prune_again: is_changing,
             batch_rows: context.batch_rows,
@@ -218,7 +217,6 @@ impl PreparedFile {
             lookups: Lookups::default(),
             batch_rows: context.batch_rows,
             projector: Arc::new(projected.projector),
-            rows,
             rows_left,
         }))
     }
@@ -244,7 +242,6 @@ pub(super) struct FileScan {
     lookups: Lookups,
     pub(super) batch_rows: usize,
     pub(super) projector: Arc<BatchProjector>,
-    pub(super) rows: Option<RowCounter>,
     /// How many rows the query still wants at most.
     pub(super) rows_left: Option<u64>,
 }
@@ -319,7 +316,6 @@ pub(super) fn is_never_true(predicate: &Arc<dyn PhysicalExpr>) -> bool {
 /// The projection in terms of one file.
 struct Projected {
     scan: ScanColumns,
-    uses_row_index: bool,
     projector: BatchProjector,
 }
 
@@ -339,11 +335,11 @@ impl Projected {
                 coded: Schemas { file: codes.schema(&scan_schema), input: codes.schema(&adapted.schema) },
                 plain: Schemas { file: Arc::clone(&scan_schema), input: adapted.schema },
                 codes,
+                uses_row_index: adapted.uses_row_index,
                 projector,
                 output,
             },
             scan: ScanColumns { file_columns: adapted.file_columns, schema: scan_schema },
-            uses_row_index: adapted.uses_row_index,
         })
     }
 }
@@ -367,6 +363,8 @@ pub(super) struct BatchProjector {
     pub(super) coded: Schemas,
     /// The same without.
     pub(super) plain: Schemas,
+    /// Whether the number of the row is a column, too.
+    pub(super) uses_row_index: bool,
     projector: Projector,
     output: SchemaRef,
 }

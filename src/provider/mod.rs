@@ -23,11 +23,12 @@
 //! | `lift` | fields of structs as columns, which have statistics of their own |
 //! | `filter`, `selection`, `fallible` | predicates on rows, the rows that they leave, and what must not be asked about the others |
 //! | `leading` | what a sort or a join says about the first of its columns |
+//! | `late` | `PhysicalOptimizerRule`: the first rows of an order, and the columns that are read of those alone |
 //! | `learnt` | in which order conjuncts are asked |
 //! | `kernel`, `between`, `one_of`, `like` | conjuncts that are answered without the engine: comparisons of numbers with constants, lists of them, and pieces of text |
 //! | `decode` | batches of a loaded stripe |
 //! | `ranges` | where files are cut for partitions |
-//! | `rows` | `file_row_index()` |
+//! | `rows` | `file_row_index()`, and rows that are known by it |
 //! | `io`, `local`, `recycle`, `cache` | bytes from a store or a local file, memory for them; open files in DataFusion's cache |
 //! | `inspect` | `TableFunctionImpl`: what Fermion files are made of |
 //! | `sink` | `FileSink`: `COPY`, `INSERT` |
@@ -54,6 +55,7 @@ mod inspect;
 mod io;
 mod kernel;
 mod kind;
+mod late;
 mod leading;
 mod learnt;
 mod lengths;
@@ -96,6 +98,7 @@ pub use fermion::{Fermion, FermionFormat, FermionFormatFactory, FermionOptions, 
 pub use format::{FactoryOf, FormatOf};
 pub use inspect::register_inspection;
 pub use kind::TableFormat;
+pub use late::LateColumns;
 pub use offsets_alone::OffsetsAlone;
 pub use options::OptionsOf;
 pub use register::{FermionDataFrameExt, FermionSessionExt, register, with_rules};

@@ -138,7 +138,7 @@ fn advance(mut file: Box<FileScan>, mut step: Step) -> Result<Option<MorselPlan>
                 None => return Ok(Some(MorselPlan::new().with_morsels(morsels).with_pending_planner(fetch(file, fetches)))),
             },
             Step::Prune(zones) => {
-                let answer = file.keep(&zones)?;
+                let answer = file.keep(&zones);
                 judged += 1;
                 if judged == JUDGED_AT_ONCE {
                     return Ok(Some(MorselPlan::new().with_morsels(morsels).with_pending_planner(later(file, answer))));
@@ -150,7 +150,7 @@ fn advance(mut file: Box<FileScan>, mut step: Step) -> Result<Option<MorselPlan>
                 None => vec![None; columns.len()],
             }),
             Step::Select(morsel) => {
-                let answer = Answer::Select(file.select(morsel)?);
+                let answer = Answer::Select(file.select(morsel));
                 selected += 1;
                 if selected == SELECTED_AT_ONCE {
                     return Ok(Some(MorselPlan::new().with_morsels(morsels).with_pending_planner(later(file, answer))));
@@ -158,7 +158,7 @@ fn advance(mut file: Box<FileScan>, mut step: Step) -> Result<Option<MorselPlan>
                 answer
             }
             Step::Decode(morsel) => {
-                morsels.push(Box::new(file.morsel(morsel)?));
+                morsels.push(Box::new(file.morsel(morsel)));
                 if file.is_over() || file.is_done()? {
                     return Ok(end(morsels));
                 }
@@ -209,21 +209,17 @@ impl FileScan {
         Ok(pruned)
     }
 
-    fn keep(&mut self, zones: &Zones) -> Result<Answer> {
+    fn keep(&mut self, zones: &Zones) -> Answer {
         let keep = match (&mut self.zone_pruner, self.rows_left) {
             (Some(pruner), _) => pruner.keep(zones),
             (None, Some(rows)) => until(zones, rows),
             (None, None) => BooleanArray::from(vec![true; zones.row_counts.len()]),
         };
-        if let Some(rows) = &mut self.rows {
-            rows.keep(zones, &keep)?;
-        }
         let order = self.stripe_order.as_ref().filter(|_| zones.level == Level::Stripe);
-        Ok(order.and_then(|order| order.visit(zones, &keep)).map_or(Answer::Keep(keep), Answer::Visit))
+        order.and_then(|order| order.visit(zones, &keep)).map_or(Answer::Keep(keep), Answer::Visit)
     }
 
-    fn morsel(&mut self, morsel: Box<dyn scan::Morsel>) -> Result<DecodeMorsel> {
-        let rows = self.rows.as_mut().map(|counter| counter.take(morsel.rows())).transpose()?;
+    fn morsel(&mut self, morsel: Box<dyn scan::Morsel>) -> DecodeMorsel {
         if let Some(left) = &mut self.rows_left {
             *left = left.saturating_sub(morsel.rows());
         }
@@ -234,7 +230,7 @@ impl FileScan {
         let (projector, reader) = (Arc::clone(&self.projector), self.reader.clone());
         let morsel = AtHand::new(morsel, self.reader.clone());
         let codes = CodeReader::new(self.projector.codes.clone());
-        Ok(DecodeMorsel(BatchDecoder { morsel, taken: None, rows, projector, codes, reader, time, filter }))
+        DecodeMorsel(BatchDecoder { morsel, taken: None, projector, codes, reader, time, filter })
     }
 }
 

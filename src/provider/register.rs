@@ -19,6 +19,7 @@ use super::create::TablesOf;
 use super::fermion::{Fermion, FermionReadOptions, FermionWriteOptions};
 use super::format::FactoryOf;
 use super::kind::TableFormat;
+use super::late::LateColumns;
 use super::lengths;
 use super::offsets_alone::OffsetsAlone;
 use super::options::OptionsOf;
@@ -36,7 +37,7 @@ pub fn register(context: &SessionContext) -> Result<()> {
     lengths::register(&mut state)
 }
 
-/// Adds the rules that plan scans together with what stands above them: [`OffsetsAlone`] and [`GroupsByCodes`], behind the engine's own. A session that exists takes no more rules, so [`register`] cannot do this.
+/// Adds the rules that plan scans together with what stands above them: [`LateColumns`] among the engine's own, [`OffsetsAlone`] and [`GroupsByCodes`] behind them. A session that exists takes no more rules, so [`register`] cannot do this.
 ///
 /// ```
 /// use datafusion::execution::SessionStateBuilder;
@@ -48,7 +49,7 @@ pub fn register(context: &SessionContext) -> Result<()> {
 /// # Ok::<(), datafusion::error::DataFusionError>(())
 /// ```
 pub fn with_rules(builder: SessionStateBuilder) -> SessionStateBuilder {
-    builder.with_physical_optimizer_rule(Arc::new(OffsetsAlone)).with_physical_optimizer_rule(Arc::new(GroupsByCodes))
+    LateColumns::default().with(builder).with_physical_optimizer_rule(Arc::new(OffsetsAlone)).with_physical_optimizer_rule(Arc::new(GroupsByCodes))
 }
 
 fn register_format<F: TableFormat>(state: &mut SessionState) -> Result<()> {

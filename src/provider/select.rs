@@ -2,7 +2,6 @@
 
 use arrow::array::BooleanBufferBuilder;
 use arrow::buffer::BooleanBuffer;
-use datafusion::error::Result;
 
 use super::file::FileScan;
 use super::filter::MorselFilter;
@@ -15,22 +14,16 @@ const TRIAL_BATCHES: usize = 2;
 
 impl FileScan {
     /// The rows of a stripe's blocks in which some row passes the filter; `None` where that is most of the first ones, or where it cannot be told now.
-    pub(super) fn select(&mut self, mut morsel: Box<dyn Morsel>) -> Result<Option<Rows>> {
-        let count = morsel.rows();
-        let found = self.found(morsel.as_mut());
-        if let Some(counter) = &mut self.rows {
-            let (first, blocks) = found.as_ref().map_or((0, None), |found| (found.first, Some(&found.blocks)));
-            counter.select(count, first, blocks)?;
-        }
-        let Some(Found { blocks, passed, .. }) = found else {
+    pub(super) fn select(&mut self, mut morsel: Box<dyn Morsel>) -> Option<Rows> {
+        let Some(Found { blocks, passed }) = self.found(morsel.as_mut()) else {
             self.passed.push_back(None);
-            return Ok(None);
+            return None;
         };
         if !blocks.is_empty() {
             // Of no rows there is no morsel either.
             self.passed.push_back(Some(passed));
         }
-        Ok(Some(blocks))
+        Some(blocks)
     }
 
     fn found(&self, morsel: &mut dyn Morsel) -> Option<Found> {
@@ -46,23 +39,19 @@ impl FileScan {
 
 /// What a filter leaves of a stripe.
 struct Found {
-    /// The stripe's first row.
-    first: usize,
     blocks: Rows,
     /// A bit for each row of the blocks.
     passed: BooleanBuffer,
 }
 
 fn found(filter: &mut MorselFilter, morsel: &mut dyn Morsel) -> Result<Option<Found>, Fault> {
-    let mut first = None;
     let (mut blocks, mut passed) = (Vec::new(), BooleanBufferBuilder::new(0));
     let mut asked = 0;
     loop {
         let rows = morsel.next_rows(1);
         if rows.is_empty() {
-            return Ok(Some(Found { first: first.unwrap_or(0), blocks: Rows::join(blocks), passed: passed.finish() }));
+            return Ok(Some(Found { blocks: Rows::join(blocks), passed: passed.finish() }));
         }
-        first = first.or(rows.ranges().first().map(|range| range.start));
         let selection = match filter.select(morsel, &rows) {
             Err(Fault::Format(error)) if error.is_splittable() && rows.len() > 1 => {
                 morsel.split(rows);

@@ -180,6 +180,10 @@ impl Morsel for Deferred {
         self.morsel.rows()
     }
 
+    fn first_row(&self) -> u64 {
+        self.morsel.first_row()
+    }
+
     fn schema(&self) -> &SchemaRef {
         self.morsel.schema()
     }

@@ -17,6 +17,7 @@ mod inspect;
 mod mended;
 mod narrow;
 mod no_cit;
+mod numbered;
 mod random;
 mod rounds;
 mod roundtrip;

@@ -48,7 +48,8 @@ impl Selected {
     }
 }
 
-fn noise(row: u64) -> u64 {
+/// A number that says nothing of those beside it.
+pub(crate) fn noise(row: u64) -> u64 {
     row.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ row.wrapping_mul(0xBF58_476D_1CE4_E5B9).rotate_left(31)
 }
 

@@ -8,6 +8,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_plan::collect;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_fermion::provider::LateColumns;
 use datafusion_fermion::with_rules;
 use sqllogictest::{AsyncDB, DBOutput};
 
@@ -68,7 +69,9 @@ impl Engine {
     pub(crate) async fn new(format: Format, directory: &Path) -> Result<Self> {
         let config = SessionConfig::new().with_information_schema(true).with_target_partitions(4);
         let builder = SessionStateBuilder::new().with_config(config).with_default_features();
-        let context = SessionContext::new_with_state(with_rules(builder).build());
+        // Small tables, too.
+        let builder = LateColumns { bytes_min: 0 }.with(with_rules(builder));
+        let context = SessionContext::new_with_state(builder.build());
         datafusion_fermion::register(&context)?;
         datafusion_fermion::provider::register_inspection(&context);
         let directory = directory.to_string_lossy().into_owned();

@@ -26,6 +26,10 @@ impl Morsel for Numbers {
         0
     }
 
+    fn first_row(&self) -> u64 {
+        0
+    }
+
     fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -214,6 +218,10 @@ impl Texts {
 
 impl Morsel for Texts {
     fn rows(&self) -> u64 {
+        0
+    }
+
+    fn first_row(&self) -> u64 {
         0
     }
 

@@ -1,6 +1,5 @@
 //! An Alkaid file or stream as a file of any format.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::datatypes::{FieldRef, SchemaRef};
@@ -35,10 +34,6 @@ impl Metadata for FileMeta {
 
     fn row_count(&self) -> u64 {
         self.row_count()
-    }
-
-    fn rows(&self, range: Option<&Range<u64>>) -> Vec<Range<u64>> {
-        self.parts(range).into_iter().map(|(_, rows)| rows).collect()
     }
 
     fn ordering(&self) -> Option<&str> {

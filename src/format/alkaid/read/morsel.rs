@@ -14,6 +14,8 @@ pub(super) struct BatchMorsel {
     pub(super) schema: SchemaRef,
     /// `None` is not loaded yet.
     pub(super) columns: Vec<Option<LoadedColumn>>,
+    /// The number in the file of the batch's first row.
+    pub(super) first_row: u64,
     /// Rows that are still to be given out.
     pub(super) rest: Rest,
     pub(super) batch_rows: usize,
@@ -29,6 +31,10 @@ impl BatchMorsel {
 impl Morsel for BatchMorsel {
     fn rows(&self) -> u64 {
         self.rest.count()
+    }
+
+    fn first_row(&self) -> u64 {
+        self.first_row
     }
 
     fn schema(&self) -> &SchemaRef {

@@ -1,6 +1,7 @@
 //! The scan: prune batches, then of each batch fetch the buffers of the columns, decode.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, BooleanArray};
@@ -31,6 +32,8 @@ pub struct AlkaidScan {
     request: ScanRequest,
     wanted: Vec<WantedColumn>,
     batches: VecDeque<usize>,
+    /// Of each of them, the number in the file of its first row.
+    first_rows: HashMap<usize, u64>,
     /// What is known of the batches, to be shown again before each of them is read; and where each of them is in it.
     known: Option<(Zones, HashMap<usize, usize>)>,
     groups: Groups<BatchPlan>,
@@ -62,12 +65,17 @@ impl AlkaidScan {
         request.validate()?;
         let columns = request.columns.iter().zip(request.schema.fields()).enumerate();
         let wanted = columns.map(|(position, (column, out))| wanted_column(&meta, position, *column, out.data_type())).collect::<Result<_>>()?;
-        let batches = meta.parts(request.range.as_ref()).into_iter().map(|(index, _)| index).collect();
+        let mut parts = meta.parts(request.range.as_ref());
+        let all = |rows: &Range<u64>| 0..usize::try_from(rows.end - rows.start).unwrap_or(usize::MAX);
+        parts.retain(|(_, rows)| !request.wanted_of(rows.start, vec![all(rows)]).is_empty());
+        let first_rows = parts.iter().map(|(index, rows)| (*index, rows.start)).collect();
+        let batches = parts.into_iter().map(|(index, _)| index).collect();
         Ok(Self {
             meta,
             request,
             wanted,
             batches,
+            first_rows,
             known: None,
             groups: Groups::default(),
             dictionaries: Kept::default(),
@@ -207,7 +215,8 @@ impl AlkaidScan {
             let rows = self.meta.spans().get(batch).map_or(0, |span| span.rows);
             let rows = usize::try_from(rows).map_err(|_| Error::unsupported("a batch has too many rows"))?;
             self.state = State::NextBatch;
-            return Ok(Step::Decode(Box::new(self.morsel(Vec::new(), Rest::new([0..rows], false)))));
+            let ranges = self.request.wanted_of(self.first_row(batch), vec![0..rows]);
+            return Ok(Step::Decode(Box::new(self.morsel(Vec::new(), batch, Rest::new(ranges, false)))));
         }
         let plan = self.plan(batch, |_| true)?;
         let selecting = if self.is_selective(&plan) && self.patience.asks() {
@@ -216,7 +225,7 @@ impl AlkaidScan {
             None
         };
         self.dictionaries.begin(&plan);
-        let ranges = vec![0..plan.rows];
+        let ranges = self.request.wanted_of(self.first_row(batch), vec![0..plan.rows]);
         self.place(Planned { plan, selecting, stripe: batch, ranges, backwards: false, fetched: Fetched::default(), deferred: false })
     }
 
@@ -286,13 +295,13 @@ impl AlkaidScan {
         let Some(selecting) = planned.selecting.take() else { return Err(Error::invalid_argument("there is nothing to select by")) };
         self.load_dictionaries(&selecting, &planned.fetched)?;
         let columns = self.columns(&selecting, &planned.fetched)?;
-        let morsel = self.morsel(columns, Rest::new(planned.ranges.clone(), false));
+        let morsel = self.morsel(columns, planned.stripe, Rest::new(planned.ranges.clone(), false));
         self.state = State::SelectRows(Box::new(planned));
         Ok(Step::Select(Box::new(morsel)))
     }
 
     fn selected(&mut self, mut planned: Planned<BatchPlan>, rows: Option<Rows>) -> Result<Step> {
-        let asked = planned.plan.rows;
+        let asked = planned.ranges.iter().map(ExactSizeIterator::len).sum();
         self.groups.answers.add(rows.as_ref().map_or(asked, Rows::len), asked);
         if let Some(rows) = rows {
             planned.ranges = rows.within(&planned.ranges).ok_or_else(|| Error::invalid_argument("rows were selected that are not there"))?;
@@ -329,13 +338,13 @@ impl AlkaidScan {
     }
 
     fn decode(&mut self, planned: Planned<BatchPlan>) -> Result<Step> {
-        let Planned { plan, ranges, fetched, .. } = planned;
+        let Planned { plan, stripe, ranges, fetched, .. } = planned;
         self.load_dictionaries(&plan, &fetched)?;
         let columns = self.columns(&plan, &fetched)?;
         self.dictionaries.end(&plan);
         self.state = State::NextBatch;
         let backwards = self.request.first.as_ref().is_some_and(|first| first.are_last(None));
-        Ok(Step::Decode(Box::new(self.morsel(columns, Rest::new(ranges, backwards)))))
+        Ok(Step::Decode(Box::new(self.morsel(columns, stripe, Rest::new(ranges, backwards)))))
     }
 
     fn load_dictionaries(&mut self, plan: &BatchPlan, fetched: &Fetched) -> Result<()> {
@@ -375,8 +384,13 @@ impl AlkaidScan {
         })
     }
 
-    fn morsel(&self, columns: Vec<Option<LoadedColumn>>, rest: Rest) -> BatchMorsel {
-        BatchMorsel { schema: Arc::clone(&self.request.schema), columns, rest, batch_rows: self.request.batch_rows }
+    fn first_row(&self, batch: usize) -> u64 {
+        self.first_rows.get(&batch).copied().unwrap_or_default()
+    }
+
+    fn morsel(&self, columns: Vec<Option<LoadedColumn>>, batch: usize, rest: Rest) -> BatchMorsel {
+        let first_row = self.first_row(batch);
+        BatchMorsel { schema: Arc::clone(&self.request.schema), columns, first_row, rest, batch_rows: self.request.batch_rows }
     }
 }
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use arrow::datatypes::{FieldRef, SchemaRef};
 
 use super::meta::FileMeta;
-use super::parts::Part;
 use super::scan::FermionScan;
 use crate::format::error::Result;
 use crate::format::file::{Kept, Metadata, PartOfTable};
@@ -31,10 +30,6 @@ impl Metadata for FileMeta {
 
     fn row_count(&self) -> u64 {
         self.row_count()
-    }
-
-    fn rows(&self, range: Option<&Range<u64>>) -> Vec<Range<u64>> {
-        self.parts(range).iter().map(Part::file_rows).collect()
     }
 
     fn stripe_ranges(&self) -> Vec<Range<u64>> {

@@ -1,6 +1,7 @@
 //! Loaded rows of a stripe, decoded batch by batch.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray};
 use arrow::buffer::BooleanBuffer;
@@ -13,7 +14,7 @@ use super::plan::ColumnPlan;
 use crate::format::array::Ranges;
 use crate::format::error::{Error, Result};
 use crate::format::rows::{Rest, Rows};
-use crate::format::scan::{Coded, Fetch, MissingPage, Morsel, PagePlace, RowBounds, Section};
+use crate::format::scan::{Coded, Fetch, MissingPage, Morsel, PagePlace, RowBounds, ScanRequest, Section};
 use crate::format::search::Pieces;
 
 /// A column of which what is to be read has been loaded, or is when rows are read.
@@ -102,6 +103,8 @@ pub(super) struct StripeMorsel {
     schema: SchemaRef,
     /// `None` is not loaded yet.
     columns: Vec<Option<Loaded>>,
+    /// The number in the file of the stripe's first row.
+    first_row: u64,
     /// Rows of the stripe that are still to be decoded.
     rest: Rest,
     batch_rows: usize,
@@ -110,8 +113,8 @@ pub(super) struct StripeMorsel {
 }
 
 impl StripeMorsel {
-    pub(super) fn new(schema: SchemaRef, columns: Vec<Option<Loaded>>, rest: Rest, batch_rows: usize, deferred: bool) -> Self {
-        Self { schema, columns, rest, batch_rows, deferred }
+    pub(super) fn new(request: &ScanRequest, columns: Vec<Option<Loaded>>, first_row: u64, rest: Rest, deferred: bool) -> Self {
+        Self { schema: Arc::clone(&request.schema), columns, first_row, rest, batch_rows: request.batch_rows, deferred }
     }
 
     fn column(&self, position: usize) -> Result<&Loaded> {
@@ -123,6 +126,10 @@ impl StripeMorsel {
 impl Morsel for StripeMorsel {
     fn rows(&self) -> u64 {
         self.rest.count()
+    }
+
+    fn first_row(&self) -> u64 {
+        self.first_row
     }
 
     fn schema(&self) -> &SchemaRef {

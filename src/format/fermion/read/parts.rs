@@ -19,13 +19,6 @@ pub struct Part {
     pub stripe_start: u64,
 }
 
-impl Part {
-    /// The rows, counted from the first one of the file.
-    pub fn file_rows(&self) -> Range<u64> {
-        self.stripe_start + self.rows.start as u64..self.stripe_start + self.rows.end as u64
-    }
-}
-
 impl FileMeta {
     /// The rows that belong to a range of the file, or to all of it. Each row belongs to exactly one of several ranges that make up the file; a stripe that lies
     /// in two of them is cut in about the same proportion as its bytes.

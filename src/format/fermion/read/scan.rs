@@ -1,6 +1,6 @@
 //! The scan: prune stripes, then of each stripe prune pages, fetch, decode.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -33,6 +33,8 @@ pub struct FermionScan {
     fields: Vec<FieldRef>,
     wanted: Vec<WantedColumn>,
     parts: VecDeque<Part>,
+    /// Of each stripe to read, the number in the file of its first row.
+    first_rows: HashMap<usize, u64>,
     patience: Patience,
     lookup_patience: Patience,
     lookups: Lookups,
@@ -67,7 +69,7 @@ impl FermionScan {
         Self::of_parts(meta, request, parts)
     }
 
-    fn of_parts(meta: Arc<FileMeta>, mut request: ScanRequest, parts: VecDeque<Part>) -> Result<Self> {
+    fn of_parts(meta: Arc<FileMeta>, mut request: ScanRequest, mut parts: VecDeque<Part>) -> Result<Self> {
         request.validate()?;
         let fields: Vec<FieldRef> = request.columns.iter().map(|column| meta.field(*column)).collect::<Result<_>>()?;
         let columns = request.columns.iter().zip(&fields).zip(request.schema.fields());
@@ -78,6 +80,8 @@ impl FermionScan {
         let wanted: Vec<WantedColumn> = wanted.collect::<Result<_>>()?;
         // To read such a one backwards, its rows would be counted for every batch.
         request.first.take_if(|_| wanted.iter().any(WantedColumn::has_dense_union));
+        let first_rows = parts.iter().map(|part| (part.stripe, part.stripe_start)).collect();
+        parts.retain(|part| !request.wanted_of(part.stripe_start, vec![part.rows.clone()]).is_empty());
         let state = State::LoadColumns(meta.load_columns(&request.used_columns()));
         let lookup_patience = Patience::with_tolerance(LOOKUPS_IN_VAIN);
         Ok(Self {
@@ -86,6 +90,7 @@ impl FermionScan {
             fields,
             wanted,
             parts,
+            first_rows,
             patience: Patience::default(),
             lookup_patience,
             lookups: Lookups::default(),
@@ -97,10 +102,9 @@ impl FermionScan {
 
     /// Of one stripe alone.
     pub(in crate::format::fermion) fn of_stripe(meta: Arc<FileMeta>, request: ScanRequest, stripe: usize) -> Result<Self> {
-        let rows = meta.stripes().get(stripe).map_or(0, |stripe| stripe.rows as usize);
-        // Nobody asks which rows of the file these are.
-        let part = (rows > 0).then_some(Part { stripe, rows: 0..rows, stripe_start: 0 });
-        Self::of_parts(meta, request, part.into_iter().collect())
+        let part = meta.parts(None).into_iter().filter(|part| part.stripe == stripe);
+        let part = part.collect();
+        Self::of_parts(meta, request, part)
     }
 
     fn next(&mut self, state: State, answer: Answer) -> Result<Step> {
@@ -170,7 +174,7 @@ impl FermionScan {
         };
         if self.request.prune_columns.is_empty() {
             self.backwards = self.request.first.as_ref().is_some_and(|first| first.are_last(None));
-            return self.ask_values(part.stripe, vec![part.rows]);
+            return self.ask_values(part.stripe, self.request.wanted_of(part.stripe_start, vec![part.rows]));
         }
         let pages = page_zones(&self.meta, &self.request.prune_columns, &part)?;
         self.backwards = self.request.first.as_ref().is_some_and(|first| first.are_last(Some(&pages.zones)));
@@ -187,6 +191,7 @@ impl FermionScan {
                 _ => rows.push(range),
             }
         }
+        let rows = self.request.wanted_of(self.first_row(stripe), rows);
         if rows.is_empty() { self.next_stripe() } else { self.ask_values(stripe, rows) }
     }
 
@@ -278,7 +283,7 @@ impl FermionScan {
         };
         let Some(selecting) = planned.selecting.take() else { return Err(Error::invalid_argument("there is nothing to select by")) };
         let rest = Rest::new(planned.ranges.clone(), false);
-        let morsel = self.morsel(selecting, rest, &planned.fetched, false)?;
+        let morsel = self.morsel(selecting, planned.stripe, rest, &planned.fetched, false)?;
         self.state = State::SelectRows(planned);
         Ok(Step::Select(Box::new(morsel)))
     }
@@ -312,19 +317,23 @@ impl FermionScan {
     }
 
     fn decode(&mut self, planned: Planned<StripePlan>) -> Result<Step> {
-        let Planned { plan, ranges, backwards, fetched, deferred, .. } = planned;
-        let morsel = self.morsel(plan, Rest::new(ranges, backwards), &fetched, deferred)?;
+        let Planned { plan, stripe, ranges, backwards, fetched, deferred, .. } = planned;
+        let morsel = self.morsel(plan, stripe, Rest::new(ranges, backwards), &fetched, deferred)?;
         self.state = State::NextStripe;
         Ok(Step::Decode(Box::new(morsel)))
     }
 
-    fn morsel(&self, plan: StripePlan, rest: Rest, fetched: &Fetched, deferred: bool) -> Result<StripeMorsel> {
+    fn first_row(&self, stripe: usize) -> u64 {
+        self.first_rows.get(&stripe).copied().unwrap_or_default()
+    }
+
+    fn morsel(&self, plan: StripePlan, stripe: usize, rest: Rest, fetched: &Fetched, deferred: bool) -> Result<StripeMorsel> {
         let load = column::Loading { fetched, deferred, checksums: self.meta.has_checksums() };
         let mut columns = Vec::with_capacity(self.fields.len());
         for ((plan, field), out) in plan.columns.into_iter().zip(&self.fields).zip(self.request.schema.fields()) {
             columns.push(Loaded::new(field, out.data_type(), plan, &load)?);
         }
-        Ok(StripeMorsel::new(Arc::clone(&self.request.schema), columns, rest, self.request.batch_rows, deferred))
+        Ok(StripeMorsel::new(&self.request, columns, self.first_row(stripe), rest, deferred))
     }
 }
 

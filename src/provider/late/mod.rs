@@ -1,0 +1,169 @@
+//! [`LateColumns`]: the first rows of an order are found by the columns that order them, and the others are read of those alone.
+//!
+//! `SELECT * FROM t ORDER BY a LIMIT 10` would read all columns wherever a batch has a row that is among the first ten so far, and keep ten rows of all that.
+
+mod exec;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{internal_datafusion_err, internal_err};
+use datafusion::datasource::physical_plan::{FileScanConfig, FileScanConfigBuilder};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::error::Result;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::filter_pushdown::FilterPushdown;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+
+use self::exec::{LateColumnsExec, Place};
+use super::source::FormatSource;
+
+/// Of more rows, all columns are read at once: they are held together, and are likely to lie everywhere.
+const ROWS_MAX: usize = 8192;
+
+/// So many columns, or more, are read together: to open files for them again is no work beside that.
+const COLUMNS_MIN: usize = 16;
+
+/// A rule for the physical optimizer, to stand before the one that gives a sort's filter to scans ([`with_rules`](super::with_rules) sees to that).
+///
+/// Where the first rows of an order are taken of a scan of one of our formats, the scan gives out the columns that order them and where the rows are, and of those that are left in the end the other
+/// columns are read.
+#[derive(Debug, Clone, Copy)]
+pub struct LateColumns {
+    /// Of tables of fewer bytes all columns are read at once: to go back to a file is no less work, and to a store it takes a round.
+    pub bytes_min: u64,
+}
+
+impl Default for LateColumns {
+    fn default() -> Self {
+        Self { bytes_min: 4 << 20 }
+    }
+}
+
+impl PhysicalOptimizerRule for LateColumns {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_down(|plan| {
+            if plan.is::<LateColumnsExec>() {
+                return Ok(Transformed::new(plan, false, TreeNodeRecursion::Jump));
+            }
+            let late = self.late(&plan, config)?;
+            // What it is made of is not looked at again.
+            Ok(late.map_or_else(|| Transformed::no(plan), |late| Transformed::new(Arc::new(late), true, TreeNodeRecursion::Jump)))
+        })
+        .data()
+    }
+
+    fn name(&self) -> &str {
+        "LateColumns"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+impl LateColumns {
+    /// Puts the rule where it has to stand.
+    #[must_use]
+    pub fn with(self, mut builder: SessionStateBuilder) -> SessionStateBuilder {
+        let rules = &mut builder.physical_optimizers().get_or_insert_default().rules;
+        let filters = FilterPushdown::new_post_optimization();
+        let place = rules.iter().position(|rule| rule.name() == filters.name()).unwrap_or(rules.len());
+        rules.insert(place, Arc::new(self));
+        builder
+    }
+
+    /// The same rows, of which some columns are read when they are known; `None` where there are no such.
+    fn late(&self, plan: &Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Option<LateColumnsExec>> {
+        let Some(top) = Top::of(plan) else { return Ok(None) };
+        let Some((scan, files, source)) = scan(top.sort.input()) else { return Ok(None) };
+        let bytes: u64 = files.file_groups.iter().flat_map(|group| group.iter()).map(|file| file.effective_size()).sum();
+        let schema = scan.schema();
+        let ordering: HashSet<usize> = top.sort.expr().iter().flat_map(|item| collect_columns(&item.expr)).map(|column| column.index()).collect();
+        let (first, rest): (Vec<usize>, Vec<usize>) = (0..schema.fields().len()).partition(|column| ordering.contains(column));
+        if bytes < self.bytes_min || rest.is_empty() {
+            return Ok(None);
+        }
+        let are_many =
+            files.file_groups.iter().flat_map(|group| group.iter()).map(|file| &file.object_meta.location).collect::<HashSet<_>>().len() > 1;
+        let config_of = |source| FileScanConfigBuilder::from(files.clone()).with_source(source);
+        let found = config_of(source.with_places(&first, are_many, config)?).build();
+        let input = top.over(Arc::new(scan.clone().with_data_source(Arc::new(found))), &first)?;
+        let together = rest.len().div_ceil(2 * config.execution.target_partitions).max(COLUMNS_MIN);
+        let of_columns = |columns: &[usize]| {
+            let source = source.unfiltered().with_places(columns, are_many, config)?;
+            Ok(config_of(source).with_output_ordering(Vec::new()).build())
+        };
+        let late = rest.chunks(together).map(of_columns).collect::<Result<Vec<_>>>()?;
+        let place = |column: usize| match first.binary_search(&column) {
+            Ok(place) => Place::Found(place),
+            Err(before) => Place::Late { scan: (column - before) / together, column: (column - before) % together },
+        };
+        let columns = (0..schema.fields().len()).map(place).collect();
+        Ok(Some(LateColumnsExec::new(plan, input, late, columns)))
+    }
+}
+
+/// The scan of one of our formats that a plan is.
+fn scan(plan: &Arc<dyn ExecutionPlan>) -> Option<(&DataSourceExec, &FileScanConfig, &FormatSource)> {
+    if plan.is::<CooperativeExec>() {
+        let [input] = plan.children()[..] else { return None };
+        return scan(input);
+    }
+    let scan = plan.downcast_ref::<DataSourceExec>()?;
+    let (config, source) = scan.downcast_to_file_source::<FormatSource>()?;
+    Some((scan, config, source))
+}
+
+/// What takes the first rows of an order.
+struct Top<'a> {
+    /// Out of several that each take them of a part.
+    merge: Option<&'a SortPreservingMergeExec>,
+    sort: &'a SortExec,
+}
+
+impl<'a> Top<'a> {
+    fn of(plan: &'a Arc<dyn ExecutionPlan>) -> Option<Self> {
+        let is_few = |fetch: Option<usize>| fetch.is_some_and(|fetch| fetch <= ROWS_MAX);
+        if let Some(merge) = plan.downcast_ref::<SortPreservingMergeExec>() {
+            let sort = merge.input().downcast_ref::<SortExec>()?;
+            return (is_few(merge.fetch()) && is_few(sort.fetch())).then_some(Self { merge: Some(merge), sort });
+        }
+        let sort = plan.downcast_ref::<SortExec>()?;
+        (is_few(sort.fetch()) && plan.output_partitioning().partition_count() == 1).then_some(Self { merge: None, sort })
+    }
+
+    /// The same over a scan that begins with these columns.
+    fn over(&self, scan: Arc<dyn ExecutionPlan>, columns: &[usize]) -> Result<Arc<dyn ExecutionPlan>> {
+        let order = ordering_among(self.sort.expr(), columns)?;
+        let sort = SortExec::new(order.clone(), scan).with_fetch(self.sort.fetch()).with_preserve_partitioning(self.sort.preserve_partitioning());
+        let sort: Arc<dyn ExecutionPlan> = Arc::new(sort);
+        Ok(match self.merge {
+            Some(merge) => Arc::new(SortPreservingMergeExec::new(order, sort).with_fetch(merge.fetch())),
+            None => sort,
+        })
+    }
+}
+
+/// The order in terms of some columns, which ascend and are all that it is about.
+fn ordering_among(order: &LexOrdering, columns: &[usize]) -> Result<LexOrdering> {
+    let among = |expr: Arc<dyn PhysicalExpr>| {
+        let Some(column) = expr.downcast_ref::<Column>() else { return Ok(Transformed::no(expr)) };
+        match columns.binary_search(&column.index()) {
+            Ok(place) => Ok(Transformed::yes(Arc::new(Column::new(column.name(), place)) as Arc<dyn PhysicalExpr>)),
+            Err(_) => internal_err!("an order by a column that is not read for it"),
+        }
+    };
+    let item = |item: &PhysicalSortExpr| Ok(PhysicalSortExpr::new(Arc::clone(&item.expr).transform_down(among).data()?, item.options));
+    let items = order.iter().map(item).collect::<Result<Vec<_>>>()?;
+    LexOrdering::new(items).ok_or_else(|| internal_datafusion_err!("an order by nothing"))
+}
