@@ -70,6 +70,7 @@ const OTHERS: [&str; 7] = [
 /// More than there are stripes, so that some have no rows.
 const PARTITIONS: usize = 8;
 
+#[derive(Clone, Copy)]
 struct Settings {
     batch_rows: usize,
     /// Smaller files are read by one partition, and their batches dealt out.
@@ -183,5 +184,40 @@ async fn groups_go_out_early_where_memory_is_short() -> Result<()> {
     let (most_rows, actual) = counted(&session(true, settings)?, &file, 1 << 10).await?;
     assert!(most_rows > more_rows, "{most_rows} rows");
     assert_eq!(actual, expected);
+    Ok(())
+}
+
+/// Four stripes, whose dictionaries have so many values that most come after the first batch: of each stripe its own, the same in all, and the same of another stripe in the
+/// first rows alone.
+const STRIPES: &str = "SELECT value AS id, \
+    CASE WHEN value % 103 = 5 THEN NULL ELSE 'of one stripe ' || (value / 50000 * 50000 + value * 7919 % 12007) END AS own, \
+    'of all stripes ' || (value * 7919 % 12007) AS shared, \
+    'first ' || CASE WHEN value % 50000 < 8192 THEN value % 8192 ELSE value / 2 END AS first \
+    FROM generate_series(0, 199999) AS series(value)";
+
+#[tokio::test]
+async fn values_of_large_dictionaries_are_not_all_looked_up() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let file = dir.path().join("t.fermion");
+    let sessions = [false, true].map(|by_codes| session(by_codes, &Settings { split_from: 0, ..SETTINGS[0] }));
+    let [strings, codes] = sessions;
+    let (strings, codes) = (strings?, codes?);
+    let copy = format!("COPY ({STRIPES}) TO '{}' STORED AS FERMION OPTIONS ('fermion.stripe_rows' '50000')", file.display());
+    strings.sql(&copy).await?.collect().await?;
+    for context in [&strings, &codes] {
+        context.sql("SET datafusion.execution.target_partitions = 2").await?;
+        create(context, &file, "FERMION").await?;
+    }
+    for sql in [
+        "SELECT own, count(*), sum(id) FROM t GROUP BY own ORDER BY 1",
+        "SELECT shared, count(*), min(own) FROM t WHERE shared <> '' GROUP BY shared ORDER BY 1",
+        "SELECT first, count(*), max(id) FROM t GROUP BY first ORDER BY 1",
+        "SELECT count(*), count(own) FROM (SELECT DISTINCT own FROM t WHERE id % 3 > 0)",
+        "SELECT right(own, 3), count(*) FROM t GROUP BY 1 ORDER BY 1",
+    ] {
+        let (expected, actual) = (plan(&strings, sql).await?, plan(&codes, sql).await?);
+        assert_eq!((is_by_codes(&expected), is_by_codes(&actual)), (false, true), "{sql}");
+        assert!(answer(&codes, actual).await? == answer(&strings, expected).await?, "{sql}");
+    }
     Ok(())
 }

@@ -14,13 +14,10 @@ use datafusion::error::Result;
 use datafusion::execution::cache::cache_manager::CacheManager;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::functions::core::file_row_index::FileRowIndexFunc;
-use datafusion::functions::core::{file_row_index, input_file_name};
-use datafusion::logical_expr::ScalarUDF;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::{ProjectionExpr, ProjectionExprs};
-use datafusion::physical_expr::{
-    DynamicFilterTracking, EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr, ScalarFunctionExpr, conjunction,
-};
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::{DynamicFilterTracking, EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr, conjunction};
 use datafusion::physical_expr_adapter::rewrite::{expr_references_scalar_udf, rewrite_file_row_index_projection};
 use datafusion::physical_expr_common::physical_expr::fmt_sql;
 use datafusion::physical_plan::apply_expression_roots;
@@ -340,27 +337,30 @@ impl FormatSource {
         Some(Self { projection: ProjectionExprs::new(items), ..self.clone() })
     }
 
-    /// The scan of all rows.
-    pub(super) fn unfiltered(&self) -> Self {
+    /// The scan of rows that are known, in whatever order.
+    pub(super) fn of_rows(&self) -> Self {
         Self { predicate: None, sort_order: None, metrics: ExecutionPlanMetricsSet::new(), ..self.clone() }
     }
 
-    /// The scan of these columns of its output, and behind them the number of the row in its file, and the file's name if `with_names`.
-    pub(super) fn with_places(&self, columns: &[usize], with_names: bool, config: &ConfigOptions) -> Result<Arc<dyn FileSource>> {
-        let output = self.projection.project_schema(self.table.table_schema())?;
-        let config = Arc::new(config.clone());
-        let function = |function: Arc<ScalarUDF>| -> Result<ProjectionExpr> {
-            let alias = function.name().to_owned();
-            let call = ScalarFunctionExpr::try_new(function, Vec::new(), &output, Arc::clone(&config))?;
-            Ok(ProjectionExpr { expr: Arc::new(call), alias })
-        };
-        let mut items = ProjectionExprs::from_indices(columns, &output).as_ref().to_vec();
-        items.push(function(file_row_index())?);
-        if with_names {
-            items.push(function(input_file_name())?);
-        }
-        let source = self.try_pushdown_projection(&ProjectionExprs::new(items))?;
-        source.ok_or_else(|| internal_datafusion_err!("a scan takes any projection"))
+    /// The scan with the hidden column of row numbers.
+    pub(super) fn with_row_numbers(&self) -> (Self, Column) {
+        let mut source = self.clone();
+        let column = source.row_index_column();
+        (source, column)
+    }
+
+    /// The scan of these columns of its output, and behind them of what is at `places`.
+    pub(super) fn with_columns(&self, columns: &[usize], places: &[ProjectionExpr]) -> Self {
+        let outputs = self.projection.as_ref();
+        let items = columns.iter().filter_map(|column| outputs.get(*column)).chain(places).cloned();
+        Self { projection: ProjectionExprs::new(items), ..self.clone() }
+    }
+
+    /// The stored columns that a column of the output is made of.
+    pub(super) fn made_of(&self, column: usize) -> impl Iterator<Item = usize> {
+        let stored = self.table.file_schema().fields().len();
+        let columns = self.projection.as_ref().get(column).map(|item| collect_columns(&item.expr)).unwrap_or_default();
+        columns.into_iter().map(|column| column.index()).filter(move |index| *index < stored)
     }
 
     /// The hidden column of row numbers, added to the table's schema if it is not there. It is the only virtual column there is.

@@ -1,9 +1,10 @@
 //! What rows are grouped by, as numbers.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, RecordBatch, UInt32Array, new_null_array};
-use arrow::compute::take;
+use arrow::compute::{interleave, take};
 use arrow::datatypes::{Field, Schema, SchemaRef, UInt32Type};
 use datafusion::common::internal_err;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -46,9 +47,20 @@ impl Key {
 }
 
 /// The groups that rows have been found to belong to.
+///
+/// To look a value up among those of other dictionaries takes as long as to hand it on, and the second half of the aggregation looks it up again. So where most of the first values of a
+/// dictionary are not there, its other values are groups of their own without being looked up.
 pub(super) struct Groups {
     key: Key,
+    /// Values that are looked up.
     values: Box<dyn GroupValues>,
+    /// The group of each of them.
+    of_values: Vec<usize>,
+    /// Keys of groups that are not: the first group, and one key for each that follows.
+    apart: Vec<(usize, ArrayRef)>,
+    /// Bytes of those, and of the dictionaries that they share their text with.
+    apart_size: usize,
+    len: usize,
     known: Option<Known>,
 }
 
@@ -58,7 +70,13 @@ struct Known {
     /// Of each code; [`UNKNOWN`] for those that no row has had.
     groups: Vec<usize>,
     null: Option<usize>,
+    /// How many values have been looked up, and of how many of them there was no group.
+    looked_up: usize,
+    were_new: usize,
 }
+
+/// How many values of a dictionary are looked up at least before it is judged by them.
+const TRIAL: usize = 1000;
 
 const UNKNOWN: usize = usize::MAX;
 /// It is about to be known.
@@ -68,56 +86,113 @@ impl Groups {
     /// None so far; keys have the type of `field`.
     pub(super) fn new(key: Key, field: &Arc<Field>) -> Result<Self> {
         let values = new_group_values(Arc::new(Schema::new(vec![Arc::clone(field)])), &GroupOrdering::None)?;
-        Ok(Self { key, values, known: None })
+        Ok(Self { key, values, of_values: Vec::new(), apart: Vec::new(), apart_size: 0, len: 0, known: None })
     }
 
     /// How many there are.
     pub(super) fn len(&self) -> usize {
-        self.values.len()
+        self.len
     }
 
     /// Bytes that they take.
     pub(super) fn size(&self) -> usize {
-        self.values.size() + self.known.as_ref().map_or(0, |known| known.groups.capacity() * size_of::<usize>())
+        let of_known = self.known.as_ref().map_or(0, |known| known.groups.capacity());
+        self.values.size() + self.apart_size + (of_known + self.of_values.capacity()) * size_of::<usize>()
     }
 
     /// Takes out the keys of all groups, by their numbers.
     pub(super) fn take(&mut self) -> Result<ArrayRef> {
         self.known = None;
-        match self.values.emit(EmitTo::All)?.pop() {
-            Some(values) => Ok(values),
-            None => internal_err!("a key has no values"),
+        let Some(values) = self.values.emit(EmitTo::All)?.pop() else { return internal_err!("a key has no values") };
+        if self.apart.is_empty() {
+            return Ok(values);
         }
+        let mut places = vec![(0, 0); self.len];
+        self.of_values.iter().enumerate().for_each(|(value, group)| places[*group] = (0, value));
+        for (part, (first, keys)) in self.apart.iter().enumerate() {
+            places[*first..first + keys.len()].iter_mut().enumerate().for_each(|(key, place)| *place = (part + 1, key));
+        }
+        let parts: Vec<&dyn Array> = std::iter::once(&values).chain(self.apart.iter().map(|(_, keys)| keys)).map(AsRef::as_ref).collect();
+        Ok(interleave(&parts, &places)?)
+    }
+
+    /// The groups of these keys, out of values that are looked up.
+    fn intern(&mut self, keys: ArrayRef, groups: &mut Vec<usize>) -> Result<()> {
+        self.values.intern(&[keys], groups)?;
+        let new = self.values.len() - self.of_values.len();
+        self.of_values.extend(self.len..self.len + new);
+        self.len += new;
+        // As long as there are no others, they are numbered alike.
+        if !self.apart.is_empty() {
+            groups.iter_mut().for_each(|group| *group = self.of_values[*group]);
+        }
+        Ok(())
+    }
+
+    /// As many new groups.
+    fn add_apart(&mut self, keys: ArrayRef) -> Range<usize> {
+        let first = self.len;
+        self.len += keys.len();
+        self.apart_size += keys.to_data().get_slice_memory_size().unwrap_or_default();
+        self.apart.push((first, keys));
+        first..self.len
     }
 
     /// The group of each row.
     pub(super) fn find(&mut self, batch: &RecordBatch, groups: &mut Vec<usize>) -> Result<()> {
-        let Self { key, values, known } = self;
-        let Some(codes) = batch.column(key.column).as_dictionary_opt::<UInt32Type>() else { return internal_err!("a column is not as codes") };
+        let Some(codes) = batch.column(self.key.column).as_dictionary_opt::<UInt32Type>() else { return internal_err!("a column is not as codes") };
         if has_each_its_own(codes) {
-            return values.intern(&[key.evaluate(Arc::clone(codes.values()))?], groups);
+            return self.intern(self.key.evaluate(Arc::clone(codes.values()))?, groups);
         }
-        let of_dictionary = match known.take() {
+        let mut known = match self.known.take() {
             Some(known) if Arc::ptr_eq(&known.dictionary, codes.values()) => known,
-            _ => Known { dictionary: Arc::clone(codes.values()), groups: vec![UNKNOWN; codes.values().len()], null: None },
+            _ => Known::nothing_of(codes.values()),
         };
-        let known = known.insert(of_dictionary);
         let new = known.new_codes(codes);
         if !new.is_empty() {
-            let new = UInt32Array::from(new);
-            values.intern(&[key.evaluate(take(codes.values(), &new, None)?)?], groups)?;
-            new.values().iter().zip(groups.iter()).for_each(|(code, group)| known.groups[*code as usize] = *group);
+            self.add(&mut known, new, groups)?;
         }
         if known.null.is_none() && codes.keys().null_count() > 0 {
-            values.intern(&[key.evaluate(new_null_array(key.schema.field(0).data_type(), 1))?], groups)?;
+            self.intern(self.key.evaluate(new_null_array(self.key.schema.field(0).data_type(), 1))?, groups)?;
             known.null = groups.first().copied();
         }
         known.look_up(codes, groups);
+        self.known = Some(known);
+        Ok(())
+    }
+
+    /// Finds the groups of codes whose groups are not known.
+    fn add(&mut self, known: &mut Known, new: Vec<u32>, groups: &mut Vec<usize>) -> Result<()> {
+        let new = UInt32Array::from(new);
+        let keys = self.key.evaluate(take(&known.dictionary, &new, None)?)?;
+        if known.are_apart() {
+            let groups = self.add_apart(keys);
+            new.values().iter().zip(groups).for_each(|(code, group)| known.groups[*code as usize] = group);
+            return Ok(());
+        }
+        let before = self.values.len();
+        self.intern(keys, groups)?;
+        new.values().iter().zip(groups.iter()).for_each(|(code, group)| known.groups[*code as usize] = *group);
+        known.were_new += self.values.len() - before;
+        known.looked_up += new.len();
+        if known.are_apart() {
+            // Those that follow share its text.
+            self.apart_size += known.dictionary.get_array_memory_size();
+        }
         Ok(())
     }
 }
 
 impl Known {
+    fn nothing_of(dictionary: &ArrayRef) -> Self {
+        Self { dictionary: Arc::clone(dictionary), groups: vec![UNKNOWN; dictionary.len()], null: None, looked_up: 0, were_new: 0 }
+    }
+
+    /// Whether values are not looked up any more.
+    fn are_apart(&self) -> bool {
+        self.looked_up >= TRIAL && self.were_new > self.looked_up / 2
+    }
+
     /// The codes of these rows whose groups are not known, each once.
     fn new_codes(&mut self, codes: &DictionaryArray<UInt32Type>) -> Vec<u32> {
         let mut new = Vec::new();

@@ -10,9 +10,10 @@ use arrow::compute::interleave;
 use arrow::datatypes::{Int64Type, SchemaRef};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{internal_datafusion_err, internal_err};
+use datafusion::common::utils::memory::get_record_batch_memory_size;
+use datafusion::common::{Statistics, internal_datafusion_err, internal_err};
 use datafusion::datasource::listing::PartitionedFile;
-use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig, FileScanConfigBuilder};
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig, FileScanConfigBuilder, FileSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
@@ -25,9 +26,9 @@ use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, PlanProperties, ReplaceChildrenOptions, common,
 };
 use futures::stream::{self, TryStreamExt};
-use object_store::path::Path;
 
 use crate::provider::rows::WantedRows;
+use crate::provider::source::FormatSource;
 
 /// Where a column of the output comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,8 +44,7 @@ pub(super) enum Place {
 pub(super) struct LateColumnsExec {
     /// Some columns, and behind them where the rows are: the number in the file, and the file, if there are several.
     input: Arc<dyn ExecutionPlan>,
-    /// Scans of the same files, each of some of the other columns, and of where rows are, behind them.
-    late: Vec<FileScanConfig>,
+    late: Scans,
     columns: Arc<[Place]>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
@@ -52,7 +52,7 @@ pub(super) struct LateColumnsExec {
 
 impl LateColumnsExec {
     /// In the place of `whole`.
-    pub(super) fn new(whole: &Arc<dyn ExecutionPlan>, input: Arc<dyn ExecutionPlan>, late: Vec<FileScanConfig>, columns: Arc<[Place]>) -> Self {
+    pub(super) fn new(whole: &Arc<dyn ExecutionPlan>, input: Arc<dyn ExecutionPlan>, late: Scans, columns: Arc<[Place]>) -> Self {
         Self { input, late, columns, properties: Arc::clone(whole.properties()), metrics: ExecutionPlanMetricsSet::new() }
     }
 
@@ -133,8 +133,8 @@ impl ExecutionPlan for LateColumnsExec {
     /// With what has been read late, but for what came out of that, which comes out of here again.
     fn metrics(&self) -> Option<MetricsSet> {
         let mut metrics = self.metrics.clone_inner();
-        for scan in &self.late {
-            let late = scan.file_source().metrics().clone_inner();
+        for source in self.late.sources.iter() {
+            let late = source.metrics().clone_inner();
             late.iter().filter(|metric| !is_of_output(metric.value())).for_each(|metric| metrics.push(Arc::clone(metric)));
         }
         Some(metrics)
@@ -147,7 +147,7 @@ fn is_of_output(metric: &MetricValue) -> bool {
 
 /// What has to be read.
 struct Late {
-    scans: Vec<FileScanConfig>,
+    scans: Scans,
     columns: Arc<[Place]>,
     schema: SchemaRef,
     context: Arc<TaskContext>,
@@ -161,14 +161,14 @@ type RowPlace = (usize, i64);
 impl Late {
     /// The rows with all columns.
     async fn complete(self: Arc<Self>, found: Vec<RecordBatch>) -> Result<Vec<RecordBatch>> {
-        let files = Arc::new(Files::of(&self.scans));
+        let found: Vec<RecordBatch> = found.into_iter().filter(|batch| batch.num_rows() > 0).collect();
         let columns_found = self.columns.iter().filter(|place| matches!(place, Place::Found(_))).count();
-        let places = found.iter().map(|batch| files.places(batch, columns_found)).collect::<Result<Vec<_>>>()?;
+        let places = found.iter().map(|batch| self.scans.places(batch, columns_found)).collect::<Result<Vec<_>>>()?;
         let wanted: BTreeSet<RowPlace> = places.iter().flatten().copied().collect();
-        let wanted = Arc::new(wanted);
-        let scans = (0..self.scans.len()).map(|index| {
-            let (late, files, wanted) = (Arc::clone(&self), Arc::clone(&files), Arc::clone(&wanted));
-            SpawnedTask::spawn(async move { late.read(index, &files, &wanted).await })
+        let groups = self.scans.groups(&wanted.into_iter().collect::<Vec<_>>(), self.context.session_config().target_partitions());
+        let scans = (0..self.scans.sources.len()).map(|index| {
+            let (late, groups) = (Arc::clone(&self), groups.clone());
+            SpawnedTask::spawn(async move { late.read(index, groups).await })
         });
         let scans: Vec<SpawnedTask<Result<Read>>> = scans.collect();
         let mut read = Vec::with_capacity(scans.len());
@@ -182,20 +182,19 @@ impl Late {
     }
 
     /// Reads these rows by one of the scans.
-    async fn read(&self, index: usize, files: &Files, wanted: &BTreeSet<RowPlace>) -> Result<Read> {
-        let scan = &self.scans[index];
-        let groups = files.with_rows(scan, wanted);
+    async fn read(&self, index: usize, groups: Vec<FileGroup>) -> Result<Read> {
         let columns = self.columns.iter().filter(|place| matches!(place, Place::Late { scan, .. } if *scan == index)).count();
         let mut read = Read::default();
         if groups.is_empty() {
             return Ok(read);
         }
-        let scan = FileScanConfigBuilder::from(scan.clone()).with_file_groups(groups).build();
+        let source: Arc<dyn FileSource> = Arc::clone(&self.scans.sources[index]) as _;
+        let scan = FileScanConfigBuilder::from(self.scans.config.clone()).with_source(source).with_file_groups(groups).build();
         let scan = CoalescePartitionsExec::new(DataSourceExec::from_data_source(scan));
         let mut batches = scan.execute(0, Arc::clone(&self.context))?;
         while let Some(batch) = batches.try_next().await? {
-            self.reservation.try_grow(batch.get_array_memory_size())?;
-            let rows = files.places(&batch, columns)?.into_iter().enumerate();
+            self.reservation.try_grow(get_record_batch_memory_size(&batch))?;
+            let rows = self.scans.places(&batch, columns)?.into_iter().enumerate();
             read.rows.extend(rows.map(|(row, place)| (place, (read.batches.len(), row))));
             read.batches.push(batch);
         }
@@ -233,14 +232,35 @@ impl Read {
     }
 }
 
-/// The names of the files of scans that are of the same ones, each once, in their order.
-struct Files(Vec<Path>);
+/// Scans of the same files, each of some columns, and of where rows are, behind them.
+#[derive(Debug, Clone)]
+pub(super) struct Scans {
+    /// Without files.
+    config: FileScanConfig,
+    sources: Arc<[Arc<FormatSource>]>,
+    /// Each once, whole, by their names.
+    files: Arc<[PartitionedFile]>,
+}
 
-impl Files {
-    fn of(scans: &[FileScanConfig]) -> Self {
-        let names =
-            scans.iter().take(1).flat_map(|scan| &scan.file_groups).flat_map(|group| group.iter()).map(|file| file.object_meta.location.clone());
-        Self(names.collect::<BTreeSet<_>>().into_iter().collect())
+/// Of fewer rows not one half is read beside the other.
+const ROWS_MIN: usize = 4;
+
+impl Scans {
+    pub(super) fn new(files: &FileScanConfig, sources: Arc<[Arc<FormatSource>]>) -> Self {
+        // What is known of the rows in all files, and promised of their order, does not hold for some of them.
+        let config = FileScanConfigBuilder::from(files.clone())
+            .with_file_groups(Vec::new())
+            .with_limit(None)
+            .with_preserve_order(false)
+            .with_statistics(Statistics::default())
+            .with_output_ordering(Vec::new())
+            .with_output_partitioning(None)
+            .build();
+        let mut files: Vec<PartitionedFile> = files.file_groups.iter().flat_map(|group| group.iter().cloned()).collect();
+        files.sort_by(|a, b| a.object_meta.location.cmp(&b.object_meta.location));
+        files.dedup_by(|a, b| a.object_meta.location == b.object_meta.location);
+        files.iter_mut().for_each(|file| file.range = None);
+        Self { config, sources, files: files.into() }
     }
 
     /// Where the rows of a batch are, which is said behind its `columns`.
@@ -250,19 +270,20 @@ impl Files {
         let rows = places.next().and_then(|rows| rows.as_primitive_opt::<Int64Type>()).ok_or_else(lacks)?;
         let Some(names) = places.next() else { return Ok(rows.values().iter().map(|row| (0, *row)).collect()) };
         let names = names.as_string_opt::<i32>().ok_or_else(lacks)?;
-        let file = |name: Option<&str>| self.0.binary_search_by(|file| file.as_ref().cmp(name.unwrap_or_default())).map_err(|_| lacks());
-        names.iter().zip(rows.values()).map(|(name, row)| Ok((file(name)?, *row))).collect()
+        let file = |name: Option<&str>| self.files.binary_search_by(|file| file.object_meta.location.as_ref().cmp(name.unwrap_or_default()));
+        names.iter().zip(rows.values()).map(|(name, row)| Ok((file(name).map_err(|_| lacks())?, *row))).collect()
     }
 
-    /// A scan's files, cut and put together as they are, and of them these rows alone.
-    fn with_rows(&self, scan: &FileScanConfig, wanted: &BTreeSet<RowPlace>) -> Vec<FileGroup> {
-        let with_rows = |file: &PartitionedFile| {
-            let place = self.0.binary_search(&file.object_meta.location).ok()?;
-            let rows = ranges(wanted.range((place, 0)..(place + 1, 0)).map(|(_, row)| row.cast_unsigned()));
-            (!rows.is_empty()).then(|| file.clone().with_extension(WantedRows(rows)))
+    /// The files with these rows, which ascend, for as many threads as there are beside those that read other columns.
+    fn groups(&self, rows: &[RowPlace], threads: usize) -> Vec<FileGroup> {
+        let of_thread = rows.len().div_ceil(threads.div_ceil(self.sources.len().max(1)).max(1)).max(ROWS_MIN);
+        let of_file = |rows: &[RowPlace]| {
+            let (file, _) = rows.first()?;
+            let rows = WantedRows(ranges(rows.iter().map(|(_, row)| row.cast_unsigned())));
+            Some(self.files.get(*file)?.clone().with_extension(rows))
         };
-        let groups = scan.file_groups.iter().map(|group| group.iter().filter_map(with_rows).collect::<Vec<_>>());
-        groups.filter(|files| !files.is_empty()).map(FileGroup::new).collect()
+        let group = |rows: &[RowPlace]| FileGroup::new(rows.chunk_by(|(a, _), (b, _)| a == b).filter_map(of_file).collect());
+        rows.chunks(of_thread).map(group).collect()
     }
 }
 

@@ -7,6 +7,7 @@ mod exec;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use arrow::datatypes::Schema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{internal_datafusion_err, internal_err};
@@ -14,17 +15,20 @@ use datafusion::datasource::physical_plan::{FileScanConfig, FileScanConfigBuilde
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
+use datafusion::functions::core::input_file_name;
 use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::projection::ProjectionExpr;
 use datafusion::physical_expr::utils::collect_columns;
-use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr, ScalarFunctionExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::filter_pushdown::FilterPushdown;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use object_store::path::Path;
 
-use self::exec::{LateColumnsExec, Place};
+use self::exec::{LateColumnsExec, Place, Scans};
 use super::source::FormatSource;
 
 /// Of more rows, all columns are read at once: they are held together, and are likely to lie everywhere.
@@ -87,30 +91,37 @@ impl LateColumns {
         let Some(top) = Top::of(plan) else { return Ok(None) };
         let Some((scan, files, source)) = scan(top.sort.input()) else { return Ok(None) };
         let bytes: u64 = files.file_groups.iter().flat_map(|group| group.iter()).map(|file| file.effective_size()).sum();
-        let schema = scan.schema();
-        let ordering: HashSet<usize> = top.sort.expr().iter().flat_map(|item| collect_columns(&item.expr)).map(|column| column.index()).collect();
-        let (first, rest): (Vec<usize>, Vec<usize>) = (0..schema.fields().len()).partition(|column| ordering.contains(column));
+        let (first, rest) = split(&top, source, scan.schema().fields().len());
         if bytes < self.bytes_min || rest.is_empty() {
             return Ok(None);
         }
-        let are_many =
-            files.file_groups.iter().flat_map(|group| group.iter()).map(|file| &file.object_meta.location).collect::<HashSet<_>>().len() > 1;
-        let config_of = |source| FileScanConfigBuilder::from(files.clone()).with_source(source);
-        let found = config_of(source.with_places(&first, are_many, config)?).build();
+        let (source, number) = source.with_row_numbers();
+        let mut places = vec![ProjectionExpr { alias: number.name().to_owned(), expr: Arc::new(number) }];
+        let names: HashSet<&Path> = files.file_groups.iter().flat_map(|group| group.iter()).map(|file| &file.object_meta.location).collect();
+        if names.len() > 1 {
+            let name = ScalarFunctionExpr::try_new(input_file_name(), Vec::new(), &Schema::empty(), Arc::new(config.clone()))?;
+            places.push(ProjectionExpr { alias: name.name().to_owned(), expr: Arc::new(name) });
+        }
+        let found = FileScanConfigBuilder::from(files.clone()).with_source(Arc::new(source.with_columns(&first, &places))).build();
         let input = top.over(Arc::new(scan.clone().with_data_source(Arc::new(found))), &first)?;
         let together = rest.len().div_ceil(2 * config.execution.target_partitions).max(COLUMNS_MIN);
-        let of_columns = |columns: &[usize]| {
-            let source = source.unfiltered().with_places(columns, are_many, config)?;
-            Ok(config_of(source).with_output_ordering(Vec::new()).build())
-        };
-        let late = rest.chunks(together).map(of_columns).collect::<Result<Vec<_>>>()?;
+        let rows = source.of_rows();
+        let late = rest.chunks(together).map(|columns| Arc::new(rows.with_columns(columns, &places)));
         let place = |column: usize| match first.binary_search(&column) {
             Ok(place) => Place::Found(place),
             Err(before) => Place::Late { scan: (column - before) / together, column: (column - before) % together },
         };
-        let columns = (0..schema.fields().len()).map(place).collect();
-        Ok(Some(LateColumnsExec::new(plan, input, late, columns)))
+        let columns = (0..scan.schema().fields().len()).map(place).collect();
+        Ok(Some(LateColumnsExec::new(plan, input, Scans::new(files, late.collect()), columns)))
     }
+}
+
+/// The columns of a scan that order its rows, with those that come of the same stored ones, or of none; and the others.
+fn split(top: &Top<'_>, source: &FormatSource, columns: usize) -> (Vec<usize>, Vec<usize>) {
+    let ordering = top.sort.expr().iter().flat_map(|item| collect_columns(&item.expr)).map(|column| column.index());
+    let ordering: HashSet<usize> = ordering.collect();
+    let read: HashSet<usize> = ordering.iter().flat_map(|column| source.made_of(*column)).collect();
+    (0..columns).partition(|column| ordering.contains(column) || source.made_of(*column).all(|stored| read.contains(&stored)))
 }
 
 /// The scan of one of our formats that a plan is.

@@ -80,8 +80,8 @@ impl FermionScan {
         let wanted: Vec<WantedColumn> = wanted.collect::<Result<_>>()?;
         // To read such a one backwards, its rows would be counted for every batch.
         request.first.take_if(|_| wanted.iter().any(WantedColumn::has_dense_union));
-        let first_rows = parts.iter().map(|part| (part.stripe, part.stripe_start)).collect();
         parts.retain(|part| !request.wanted_of(part.stripe_start, vec![part.rows.clone()]).is_empty());
+        let first_rows = parts.iter().map(|part| (part.stripe, part.stripe_start)).collect();
         let state = State::LoadColumns(meta.load_columns(&request.used_columns()));
         let lookup_patience = Patience::with_tolerance(LOOKUPS_IN_VAIN);
         Ok(Self {
@@ -102,9 +102,10 @@ impl FermionScan {
 
     /// Of one stripe alone.
     pub(in crate::format::fermion) fn of_stripe(meta: Arc<FileMeta>, request: ScanRequest, stripe: usize) -> Result<Self> {
-        let part = meta.parts(None).into_iter().filter(|part| part.stripe == stripe);
-        let part = part.collect();
-        Self::of_parts(meta, request, part)
+        let rows = meta.stripes().get(stripe).map_or(0, |stripe| stripe.rows as usize);
+        // Nobody asks which rows of the file these are.
+        let part = (rows > 0).then_some(Part { stripe, rows: 0..rows, stripe_start: 0 });
+        Self::of_parts(meta, request, part.into_iter().collect())
     }
 
     fn next(&mut self, state: State, answer: Answer) -> Result<Step> {
