@@ -192,7 +192,7 @@ async fn groups_go_out_early_where_memory_is_short() -> Result<()> {
 const STRIPES: &str = "SELECT value AS id, \
     CASE WHEN value % 103 = 5 THEN NULL ELSE 'of one stripe ' || (value / 50000 * 50000 + value * 7919 % 12007) END AS own, \
     'of all stripes ' || (value * 7919 % 12007) AS shared, \
-    'first ' || CASE WHEN value % 50000 < 8192 THEN value % 8192 ELSE value / 2 END AS first \
+    'first ' || CASE WHEN value % 50000 < 8192 THEN value % 8192 ELSE value / 3 END AS first \
     FROM generate_series(0, 199999) AS series(value)";
 
 #[tokio::test]
@@ -219,5 +219,10 @@ async fn values_of_large_dictionaries_are_not_all_looked_up() -> Result<()> {
         assert_eq!((is_by_codes(&expected), is_by_codes(&actual)), (false, true), "{sql}");
         assert!(answer(&codes, actual).await? == answer(&strings, expected).await?, "{sql}");
     }
+    // Each half of the table has all of the values, and some of them twice.
+    let plan = plan(&codes, "SELECT shared, count(*) FROM t GROUP BY shared").await?;
+    let Some(first) = coded_part(&plan) else { panic!("not by codes") };
+    let rows: usize = collect(first, codes.task_ctx()).await?.iter().map(RecordBatch::num_rows).sum();
+    assert!(rows > 2 * 12_007 + 1000 && rows < 4 * 12_007, "{rows} rows");
     Ok(())
 }

@@ -10,7 +10,7 @@ use datafusion_fermion::provider::LateColumns;
 use tempfile::TempDir;
 
 const SIZES: &str = "'fermion.stripe_rows' '9000', 'fermion.page_rows' '1000'";
-const ROWS: &str = "SELECT value AS id, (value * 7919) % 100003 AS r, concat('number ', value) AS s, value % 7 AS x, value * 2 AS file_row_index,
+const ROWS: &str = "SELECT value AS id, named_struct('a', value % 1009, 'b', concat('b', value)) AS st, (value * 7919) % 100003 AS r, concat('number ', value) AS s, value % 7 AS x, value * 2 AS file_row_index,
     arrow_cast(concat('k', value % 30000), 'Dictionary(UInt32, Utf8)') AS k FROM generate_series(1, 20000) AS series(value)";
 
 /// A session that cuts all files for so many threads; batches have `batch_rows` rows.
@@ -42,7 +42,9 @@ async fn write(dir: &TempDir, word: &str) {
         let options = if word == "FERMION" { SIZES } else { "'alkaid.batch_rows' '3000'" };
         format!("COPY ({rows}) TO '{}/{name}.{extension}' STORED AS {word} OPTIONS ({options})", dir.path().display())
     };
-    let of_rows = |from: u32, to: u32| format!("SELECT * FROM ({ROWS}) WHERE id > {from} AND id <= {to}");
+    // So many that they are read by several scans.
+    let more: String = (1..=40).map(|column| format!(", id * {column} % 1013 AS c{column}")).collect();
+    let of_rows = |from: u32, to: u32| format!("SELECT *{more} FROM ({ROWS}) WHERE id > {from} AND id <= {to}");
     let files = [("one/a", 0, 20_000), ("many/a b%20ü", 0, 10_000), ("many/b", 10_000, 10_500), ("many/c=1,d", 10_500, 20_000)];
     for (name, from, to) in files {
         context.sql(&copy(of_rows(from, to), name)).await.unwrap().collect().await.unwrap();
@@ -57,14 +59,17 @@ async fn create(context: &SessionContext, dir: &TempDir, word: &str) {
 }
 
 /// Questions with one answer, and of how many threads columns are read late.
-const QUESTIONS: [(&str, &[usize]); 14] = [
+const QUESTIONS: [(&str, &[usize]); 17] = [
     ("SELECT * FROM t ORDER BY r LIMIT 10", &[1, 4]),
-    ("SELECT * FROM t WHERE x = 3 ORDER BY r DESC LIMIT 500 OFFSET 3", &[1, 4]),
+    ("SELECT * FROM t WHERE x = 3 ORDER BY r DESC LIMIT 200 OFFSET 3", &[1, 4]),
     ("SELECT k, s FROM t ORDER BY x, id DESC LIMIT 100", &[1, 4]),
-    ("SELECT s, file_row_index FROM t ORDER BY length(s), -id LIMIT 1000", &[1, 4]),
+    ("SELECT s, file_row_index FROM t ORDER BY length(s), -id LIMIT 300", &[1, 4]),
     ("SELECT upper(s), id + 1, r FROM t ORDER BY r % 1000, r LIMIT 20", &[1, 4]),
+    ("SELECT st['b'], st['a'], id, s FROM t ORDER BY st['a'], r LIMIT 30", &[1, 4]),
+    ("SELECT c3, c17, c33, c40, s, file_row_index() FROM t ORDER BY c5, r LIMIT 30", &[1, 4]),
+    ("SELECT st['b'] FROM t ORDER BY st['a'], r LIMIT 30", &[1, 4]),
     // As many as are held together.
-    ("SELECT * FROM t ORDER BY r LIMIT 8192", &[1, 4]),
+    ("SELECT id, s, st, c7 FROM t ORDER BY r LIMIT 8192", &[1, 4]),
     // A limit below. All rows that it can leave have the same answer.
     ("SELECT * FROM (SELECT * FROM t WHERE r < 700 LIMIT 5000) ORDER BY r LIMIT 10", &[1]),
     ("SELECT * FROM (SELECT * FROM t LIMIT 20000) ORDER BY r DESC LIMIT 10", &[1]),
@@ -74,8 +79,8 @@ const QUESTIONS: [(&str, &[usize]); 14] = [
     ("SELECT id FROM t ORDER BY id + r LIMIT 3", &[]),
     ("SELECT count(*) FROM t ORDER BY 1 LIMIT 3", &[]),
     // More than are held together, or all.
-    ("SELECT * FROM t ORDER BY r LIMIT 8193", &[]),
-    ("SELECT * FROM t ORDER BY r", &[]),
+    ("SELECT id, s FROM t ORDER BY r LIMIT 8193", &[]),
+    ("SELECT id, s FROM t ORDER BY r", &[]),
 ];
 
 async fn check(word: &str) {

@@ -363,6 +363,11 @@ impl FormatSource {
         columns.into_iter().map(|column| column.index()).filter(move |index| *index < stored)
     }
 
+    /// Whether a stored column is read in parts.
+    pub(super) fn has_parts(&self, stored: usize) -> bool {
+        self.table.file_schema().fields().get(stored).is_some_and(|field| field.data_type().is_nested())
+    }
+
     /// The hidden column of row numbers, added to the table's schema if it is not there. It is the only virtual column there is.
     fn row_index_column(&mut self) -> Column {
         let before = self.table.schema_without_virtual_columns().fields().len();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, RecordBatch, UInt32Array, new_null_array};
 use arrow::compute::{interleave, take};
-use arrow::datatypes::{Field, Schema, SchemaRef, UInt32Type};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type};
 use datafusion::common::internal_err;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
@@ -58,7 +58,7 @@ pub(super) struct Groups {
     of_values: Vec<usize>,
     /// Keys of groups that are not: the first group, and one key for each that follows.
     apart: Vec<(usize, ArrayRef)>,
-    /// Bytes of those, and of the dictionaries that they share their text with.
+    /// Bytes of those.
     apart_size: usize,
     len: usize,
     known: Option<Known>,
@@ -75,8 +75,9 @@ struct Known {
     were_new: usize,
 }
 
-/// How many values of a dictionary are looked up at least before it is judged by them.
+/// How many values of a dictionary are looked up at least before it is judged by them, and one in how many of a large one: as many more can be found in the next dictionary then.
 const TRIAL: usize = 1000;
+const TRIAL_SHARE: usize = 8;
 
 const UNKNOWN: usize = usize::MAX;
 /// It is about to be known.
@@ -133,7 +134,8 @@ impl Groups {
     fn add_apart(&mut self, keys: ArrayRef) -> Range<usize> {
         let first = self.len;
         self.len += keys.len();
-        self.apart_size += keys.to_data().get_slice_memory_size().unwrap_or_default();
+        let keys = by_itself(keys);
+        self.apart_size += keys.get_array_memory_size();
         self.apart.push((first, keys));
         first..self.len
     }
@@ -175,10 +177,6 @@ impl Groups {
         new.values().iter().zip(groups.iter()).for_each(|(code, group)| known.groups[*code as usize] = *group);
         known.were_new += self.values.len() - before;
         known.looked_up += new.len();
-        if known.are_apart() {
-            // Those that follow share its text.
-            self.apart_size += known.dictionary.get_array_memory_size();
-        }
         Ok(())
     }
 }
@@ -190,7 +188,7 @@ impl Known {
 
     /// Whether values are not looked up any more.
     fn are_apart(&self) -> bool {
-        self.looked_up >= TRIAL && self.were_new > self.looked_up / 2
+        self.looked_up >= TRIAL.max(self.groups.len() / TRIAL_SHARE) && self.were_new > self.looked_up / 2
     }
 
     /// The codes of these rows whose groups are not known, each once.
@@ -219,6 +217,15 @@ impl Known {
         if let (Some(nulls), Some(null)) = (codes.keys().nulls(), self.null) {
             groups.iter_mut().zip(nulls).filter(|(_, is_valid)| !is_valid).for_each(|(group, _)| *group = null);
         }
+    }
+}
+
+/// Strings without what others have in the same buffers, which may be a whole dictionary.
+fn by_itself(keys: ArrayRef) -> ArrayRef {
+    match keys.data_type() {
+        DataType::Utf8View => Arc::new(keys.as_string_view().gc()),
+        DataType::BinaryView => Arc::new(keys.as_binary_view().gc()),
+        _ => keys,
     }
 }
 

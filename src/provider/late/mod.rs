@@ -120,7 +120,9 @@ impl LateColumns {
 fn split(top: &Top<'_>, source: &FormatSource, columns: usize) -> (Vec<usize>, Vec<usize>) {
     let ordering = top.sort.expr().iter().flat_map(|item| collect_columns(&item.expr)).map(|column| column.index());
     let ordering: HashSet<usize> = ordering.collect();
-    let read: HashSet<usize> = ordering.iter().flat_map(|column| source.made_of(*column)).collect();
+    // Of one with parts, what is read for the order may not be what others are made of.
+    let read = ordering.iter().flat_map(|column| source.made_of(*column)).filter(|stored| !source.has_parts(*stored));
+    let read: HashSet<usize> = read.collect();
     (0..columns).partition(|column| ordering.contains(column) || source.made_of(*column).all(|stored| read.contains(&stored)))
 }
 
