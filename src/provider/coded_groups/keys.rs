@@ -48,8 +48,8 @@ impl Key {
 
 /// The groups that rows have been found to belong to.
 ///
-/// To look a value up among those of other dictionaries takes as long as to hand it on, and the second half of the aggregation looks it up again. So where most of the first values of a
-/// dictionary are not there, its other values are groups of their own without being looked up.
+/// To look up a value that is not there is in vain: the second half of the aggregation looks it up again. So where most of the first values of a dictionary are not there, its other values are
+/// groups of their own without being looked up.
 pub(super) struct Groups {
     key: Key,
     /// Values that are looked up.

@@ -34,7 +34,7 @@ use super::source::FormatSource;
 /// Of more rows, all columns are read at once: they are held together, and are likely to lie everywhere.
 const ROWS_MAX: usize = 8192;
 
-/// So many columns, or more, are read together: to open files for them again is no work beside that.
+/// So many columns, or more, are read together, so that files are not opened again for a few.
 const COLUMNS_MIN: usize = 16;
 
 /// A rule for the physical optimizer, to stand before the one that gives a sort's filter to scans ([`with_rules`](super::with_rules) sees to that).
@@ -43,7 +43,7 @@ const COLUMNS_MIN: usize = 16;
 /// columns are read.
 #[derive(Debug, Clone, Copy)]
 pub struct LateColumns {
-    /// Of tables of fewer bytes all columns are read at once: to go back to a file is no less work, and to a store it takes a round.
+    /// Of tables of fewer bytes all columns are read at once: to go back to a file may be no less work, and to a store it takes a round.
     pub bytes_min: u64,
 }
 
