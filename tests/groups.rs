@@ -1,4 +1,4 @@
-//! Groups that are found by codes are those that the engine finds by strings.
+//! Groups that are found by codes are those that the engine finds by strings, and what is asked of stored strings is the answer for their rows.
 #![cfg(test)]
 
 use std::collections::BTreeMap;
@@ -12,9 +12,9 @@ use datafusion::error::Result;
 use datafusion::execution::memory_pool::GreedyMemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SessionStateBuilder, TaskContext};
-use datafusion::physical_plan::{ExecutionPlan, collect};
+use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_fermion::provider::GroupsByCodes;
+use datafusion_fermion::provider::{GroupsByCodes, TextByValue};
 
 /// Rows of several stripes and pages: strings of few values, of many, in runs, all the same, all different, null now and then, with nothing but nulls, as binaries; and numbers.
 const ROWS: &str = "SELECT value AS id, \
@@ -26,6 +26,7 @@ const ROWS: &str = "SELECT value AS id, \
     CAST(NULL AS VARCHAR) AS nothing, \
     CAST('key ' || (value % 97) AS BYTEA) AS bytes, \
     CAST(value % 89 AS VARCHAR) AS digits, \
+    CASE WHEN value % 40 = 39 THEN 'none' ELSE CAST(value % 40 AS VARCHAR) END AS part, \
     CASE WHEN value % 5 = 0 THEN NULL ELSE value % 1000 END AS n, \
     CAST(value % 77 AS DOUBLE) / 4 AS f \
     FROM generate_series(0, 29999) AS series(value)";
@@ -67,6 +68,39 @@ const OTHERS: [&str; 7] = [
     "SELECT few, array_agg(id ORDER BY id DESC)[1] FROM t GROUP BY few ORDER BY 1",
 ];
 
+/// What the scan asks of strings, and in how many columns it gives the answers out; the keys of some are found by codes.
+const BY_VALUE: [(&str, usize); 24] = [
+    ("SELECT n, avg(length(many)), count(*) FROM t GROUP BY n ORDER BY 1", 1),
+    ("SELECT n, avg(length(many)), count(*) FROM t WHERE many <> '' GROUP BY n ORDER BY 1", 1),
+    ("SELECT sum(length(few)), max(upper(few)), min(length(few)), count(upper(few)) FROM t", 2),
+    ("SELECT sum(length(few)), max(upper(many)), min(encode(bytes, 'hex')), max(length(runs)), max(length(own)), max(length(same)) FROM t", 6),
+    (
+        "SELECT count(coalesce(few, 'none')), max(coalesce(few, 'none')), count(few IS NULL), min(coalesce(nothing, 'x')), count(upper(nothing)) FROM t",
+        4,
+    ),
+    ("SELECT n, max(coalesce(length(few), 77)) FROM t WHERE many LIKE '%7%' GROUP BY n ORDER BY 1", 1),
+    ("SELECT count(*) FILTER (WHERE few LIKE '%3'), sum(n) FILTER (WHERE upper(many) LIKE '%77') FROM t", 2),
+    ("SELECT n, upper(few), length(many), count(*) FROM t GROUP BY 1, 2, 3 ORDER BY 1, 2, 3", 2),
+    ("SELECT sum(CASE WHEN few = 'kind 3' OR few = 'kind 5' THEN 1 ELSE 0 END), sum(CASE WHEN few LIKE '%7' THEN n END) FROM t", 2),
+    ("SELECT few, avg(length(few)), max(upper(many)), count(*) FILTER (WHERE few LIKE '%1') FROM t GROUP BY few ORDER BY 1", 1),
+    ("SELECT sum(length(few)), sum(length(many)) FROM t WHERE id BETWEEN 8000 AND 9100", 2),
+    ("SELECT sum(length(few)), max(upper(many)) FROM t WHERE id % 999 = 5", 2),
+    ("SELECT sum(length(few)), max(upper(many)) FROM t WHERE id < 0", 2),
+    ("SELECT count(DISTINCT upper(few)), count(DISTINCT length(few)) FROM t", 2),
+    ("SELECT sum(l) FROM (SELECT length(many) AS l, n FROM t WHERE n > 3) WHERE n < 500", 1),
+    // Some strings are no numbers, but those are in none of these rows, or nobody wants them.
+    ("SELECT sum(CAST(digits AS INT)) FROM t", 1),
+    ("SELECT sum(CAST(part AS INT)) FROM t WHERE part <> 'none'", 1),
+    ("SELECT n, sum(CAST(part AS INT)) FROM t WHERE id % 3 = 0 AND id % 40 <> 39 GROUP BY n ORDER BY 1", 1),
+    ("SELECT sum(CASE WHEN id % 40 = 39 THEN 0 ELSE CAST(part AS INT) END) FROM t", 0),
+    ("SELECT sum(CAST(part AS INT)) FILTER (WHERE part <> 'none') FROM t", 0),
+    ("SELECT sum(length(part)) FILTER (WHERE upper(part) <> 'NONE') FROM t", 2),
+    ("SELECT max(CASE WHEN part = '7' THEN part ELSE 'x' END) FILTER (WHERE part <> 'none') FROM t", 2),
+    // What else is used of it needs the strings, or it is about other columns, too, or it may come out otherwise each time.
+    ("SELECT sum(length(few)), max(few), max(few || many) FROM t", 0),
+    ("SELECT count(CASE WHEN random() > 2 THEN few END), max(length(few || CAST(id AS VARCHAR))) FROM t", 0),
+];
+
 /// More than there are stripes, so that some have no rows.
 const PARTITIONS: usize = 8;
 
@@ -86,15 +120,15 @@ const SETTINGS: [Settings; 3] = [
     Settings { batch_rows: 1000, split_from: 0, skip_after: 500, skip_ratio: 0.01 },
 ];
 
-fn session(by_codes: bool, settings: &Settings) -> Result<SessionContext> {
+fn session(with_rules: bool, settings: &Settings) -> Result<SessionContext> {
     let mut config = SessionConfig::new().with_target_partitions(PARTITIONS).with_batch_size(settings.batch_rows);
     let execution = &mut config.options_mut().execution;
     execution.skip_partial_aggregation_probe_rows_threshold = settings.skip_after;
     execution.skip_partial_aggregation_probe_ratio_threshold = settings.skip_ratio;
     config.options_mut().optimizer.repartition_file_min_size = settings.split_from;
     let mut state = SessionStateBuilder::new().with_config(config).with_default_features();
-    if by_codes {
-        state = state.with_physical_optimizer_rule(Arc::new(GroupsByCodes));
+    if with_rules {
+        state = state.with_physical_optimizer_rule(Arc::new(TextByValue)).with_physical_optimizer_rule(Arc::new(GroupsByCodes));
     }
     let context = SessionContext::new_with_state(state.build());
     datafusion_fermion::register(&context)?;
@@ -151,6 +185,33 @@ async fn groups_by_codes_are_those_by_strings() -> Result<()> {
     Ok(())
 }
 
+/// In how many columns a scan gives out what was asked of strings.
+fn answers(plan: &Arc<dyn ExecutionPlan>) -> usize {
+    displayable(plan.as_ref()).indent(false).to_string().matches("by_value(").count()
+}
+
+#[tokio::test]
+async fn what_is_asked_of_stored_strings_is_the_answer_for_their_rows() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let file = dir.path().join("t.fermion");
+    write(&file).await?;
+    for settings in &SETTINGS {
+        let (rows, values) = (session(false, settings)?, session(true, settings)?);
+        create(&rows, &file, "FERMION").await?;
+        create(&values, &file, "FERMION").await?;
+        for (sql, columns) in BY_VALUE {
+            let (expected, actual) = (plan(&rows, sql).await?, plan(&values, sql).await?);
+            assert_eq!((answers(&expected), answers(&actual)), (0, columns), "{sql}");
+            assert_eq!(answer(&values, actual).await?, answer(&rows, expected).await?, "{sql}, {} rows a batch", settings.batch_rows);
+        }
+        // An error is that of the rows.
+        let sql = "SELECT sum(CAST(part AS INT)) FROM t";
+        let error = answer(&values, plan(&values, sql).await?).await.unwrap_err().to_string();
+        assert!(error.contains("Cannot cast string 'none'"), "{error}");
+    }
+    Ok(())
+}
+
 /// The first half of counting `many`: rows that it gives, and the count of each value.
 async fn counted(context: &SessionContext, file: &Path, memory: usize) -> Result<(usize, BTreeMap<Option<String>, i64>)> {
     create(context, file, "FERMION").await?;
@@ -199,7 +260,7 @@ const STRIPES: &str = "SELECT value AS id, \
 async fn values_of_large_dictionaries_are_not_all_looked_up() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let file = dir.path().join("t.fermion");
-    let sessions = [false, true].map(|by_codes| session(by_codes, &Settings { split_from: 0, ..SETTINGS[0] }));
+    let sessions = [false, true].map(|with_rules| session(with_rules, &Settings { split_from: 0, ..SETTINGS[0] }));
     let [strings, codes] = sessions;
     let (strings, codes) = (strings?, codes?);
     let copy = format!("COPY ({STRIPES}) TO '{}' STORED AS FERMION OPTIONS ('fermion.stripe_rows' '50000')", file.display());

@@ -231,3 +231,8 @@ pub(super) fn each_its_own(values: ArrayRef) -> Result<ArrayRef, ArrowError> {
     let count = u32::try_from(values.len()).map_err(|_| ArrowError::DictionaryKeyOverflowError)?;
     Ok(Arc::new(DictionaryArray::<UInt32Type>::try_new((0..count).collect(), values)?))
 }
+
+/// Whether the code of each row is the row itself.
+pub(super) fn has_each_its_own(codes: &DictionaryArray<UInt32Type>) -> bool {
+    codes.len() == codes.values().len() && codes.keys().null_count() == 0 && codes.keys().values().iter().zip(0..).all(|(code, row)| *code == row)
+}

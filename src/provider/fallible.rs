@@ -6,11 +6,18 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Schema};
+use datafusion::functions::string::contains::ContainsFunc;
+use datafusion::functions::string::ends_with::EndsWithFunc;
+use datafusion::functions::string::lower::LowerFunc;
+use datafusion::functions::string::octet_length::OctetLengthFunc;
+use datafusion::functions::string::starts_with::StartsWithFunc;
+use datafusion::functions::string::upper::UpperFunc;
+use datafusion::functions::unicode::character_length::CharacterLengthFunc;
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Column, DynamicFilterPhysicalExpr, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr, TryCastExpr,
 };
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
 /// Whether evaluating the expression may be an error for the values of some row. `true` where it is not known.
 pub(super) fn can_fail(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
@@ -24,7 +31,8 @@ fn node_can_fail(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
     if let Some(cast) = expr.downcast_ref::<CastExpr>() {
         return !cast.expr().data_type(schema).is_ok_and(|from| widens(&from, cast.cast_type()));
     }
-    let is_total = expr.downcast_ref::<Column>().is_some()
+    let is_total = is_total_function(expr.as_ref())
+        || expr.downcast_ref::<Column>().is_some()
         || expr.downcast_ref::<Literal>().is_some()
         || expr.downcast_ref::<IsNullExpr>().is_some()
         || expr.downcast_ref::<IsNotNullExpr>().is_some()
@@ -36,6 +44,19 @@ fn node_can_fail(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
         // What it says changes, but always about its children.
         || expr.downcast_ref::<DynamicFilterPhysicalExpr>().is_some();
     !is_total
+}
+
+/// Whether it is one of the functions about strings that have an answer for any.
+fn is_total_function(expr: &dyn PhysicalExpr) -> bool {
+    let Some(function) = expr.downcast_ref::<ScalarFunctionExpr>() else { return false };
+    let function = function.fun().inner();
+    function.is::<CharacterLengthFunc>()
+        || function.is::<OctetLengthFunc>()
+        || function.is::<LowerFunc>()
+        || function.is::<UpperFunc>()
+        || function.is::<StartsWithFunc>()
+        || function.is::<EndsWithFunc>()
+        || function.is::<ContainsFunc>()
 }
 
 fn compares(operator: Operator) -> bool {
@@ -59,6 +80,9 @@ fn widens(from: &DataType, to: &DataType) -> bool {
 mod tests {
     use super::*;
     use arrow::datatypes::Field;
+    use datafusion::config::ConfigOptions;
+    use datafusion::functions::string::{repeat, upper};
+    use datafusion::functions::unicode::character_length;
     use datafusion::physical_expr::expressions::{binary, cast, in_list, lit};
 
     #[test]
@@ -68,7 +92,14 @@ mod tests {
         let (i, s) = (|| column("i", 0), || column("s", 1));
         let of = |left, operator, right| binary(left, operator, right, &schema).unwrap();
         let to = |expr, data_type| cast(expr, &schema, data_type).unwrap();
+        let call = |function, args| {
+            let call = ScalarFunctionExpr::try_new(function, args, &schema, Arc::new(ConfigOptions::default())).unwrap();
+            Arc::new(call) as Arc<dyn PhysicalExpr>
+        };
         let cases = [
+            (call(character_length(), vec![s()]), false),
+            (of(call(character_length(), vec![call(upper(), vec![s()])]), Operator::Gt, lit(3)), false),
+            (call(upper(), vec![call(repeat(), vec![s(), lit(1_i64 << 40)])]), true),
             (of(i(), Operator::Gt, lit(3)), false),
             (of(of(i(), Operator::Gt, lit(3)), Operator::And, of(s(), Operator::Eq, lit("x"))), false),
             (of(of(lit(100), Operator::Divide, i()), Operator::Gt, lit(3)), true),

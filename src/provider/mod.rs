@@ -20,6 +20,8 @@
 //! | `lengths` | functions of lists that need no values |
 //! | `offsets`, `offsets_alone` | lists without values, and `PhysicalOptimizerRule`: scans of them where plans need no more |
 //! | `codes_of`, `coded_groups` | strings as codes, and `PhysicalOptimizerRule`: groups by them |
+//! | `of_column`, `by_value` | expressions about one column, and `PhysicalOptimizerRule`: of strings once for each that is stored |
+//! | `aggregates` | aggregations above scans, for these rules |
 //! | `lift` | fields of structs as columns, which have statistics of their own |
 //! | `filter`, `selection`, `fallible` | predicates on rows, the rows that they leave, and what must not be asked about the others |
 //! | `leading` | what a sort or a join says about the first of its columns |
@@ -37,9 +39,11 @@
 //! Nothing here knows a byte of the format: ranges pass from the engine to the format and from the format to the store unopened, but for `io`.
 
 mod adapt;
+mod aggregates;
 mod alkaid;
 mod at_hand;
 mod between;
+mod by_value;
 mod cache;
 mod coded_groups;
 mod codes_of;
@@ -66,6 +70,7 @@ mod lossy;
 pub mod metrics;
 mod morsel;
 mod narrow;
+mod of_column;
 mod offsets;
 mod offsets_alone;
 mod one_of;
@@ -92,6 +97,7 @@ mod wide;
 mod zone_set;
 
 pub use alkaid::{Alkaid, AlkaidFormat, AlkaidFormatFactory, AlkaidOptions, AlkaidReadOptions, AlkaidSink, AlkaidTable, AlkaidWriteOptions};
+pub use by_value::TextByValue;
 pub use coded_groups::GroupsByCodes;
 pub use error::FileError;
 pub use fermion::{Fermion, FermionFormat, FermionFormatFactory, FermionOptions, FermionReadOptions, FermionSink, FermionTable, FermionWriteOptions};

@@ -14,6 +14,7 @@ use datafusion::logical_expr::LogicalPlanBuilder;
 use datafusion::prelude::SessionContext;
 
 use super::alkaid::{Alkaid, AlkaidReadOptions, AlkaidWriteOptions};
+use super::by_value::TextByValue;
 use super::coded_groups::GroupsByCodes;
 use super::create::TablesOf;
 use super::fermion::{Fermion, FermionReadOptions, FermionWriteOptions};
@@ -37,7 +38,7 @@ pub fn register(context: &SessionContext) -> Result<()> {
     lengths::register(&mut state)
 }
 
-/// Adds the rules that plan scans together with what stands above them: [`LateColumns`] among the engine's own, [`OffsetsAlone`] and [`GroupsByCodes`] behind them. A session that exists takes no more rules, so [`register`] cannot do this.
+/// Adds the rules that plan scans together with what stands above them: [`LateColumns`] among the engine's own, [`OffsetsAlone`], [`TextByValue`] and [`GroupsByCodes`] behind them. A session that exists takes no more rules, so [`register`] cannot do this.
 ///
 /// ```
 /// use datafusion::execution::SessionStateBuilder;
@@ -49,7 +50,11 @@ pub fn register(context: &SessionContext) -> Result<()> {
 /// # Ok::<(), datafusion::error::DataFusionError>(())
 /// ```
 pub fn with_rules(builder: SessionStateBuilder) -> SessionStateBuilder {
-    LateColumns::default().with(builder).with_physical_optimizer_rule(Arc::new(OffsetsAlone)).with_physical_optimizer_rule(Arc::new(GroupsByCodes))
+    LateColumns::default()
+        .with(builder)
+        .with_physical_optimizer_rule(Arc::new(OffsetsAlone))
+        .with_physical_optimizer_rule(Arc::new(TextByValue))
+        .with_physical_optimizer_rule(Arc::new(GroupsByCodes))
 }
 
 fn register_format<F: TableFormat>(state: &mut SessionState) -> Result<()> {

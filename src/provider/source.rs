@@ -29,7 +29,6 @@ use datafusion_datasource::morsel::Morselizer;
 use object_store::ObjectStore;
 
 use super::cache::{Held, cached};
-use super::codes_of::CodesOf;
 use super::fallible::can_fail;
 use super::file::ScanContext;
 use super::kind::{Kind, Reading, Requests};
@@ -325,16 +324,26 @@ impl FormatSource {
         Ok(is_narrowed.then(|| Self { projection: ProjectionExprs::new(items), ..self.clone() }))
     }
 
-    /// The scan with this column of its output as codes of its values; `None` if it is not one that files store.
-    pub(super) fn with_codes(&self, column: usize) -> Option<Self> {
-        let mut items = self.projection.iter().cloned().collect::<Vec<_>>();
-        let item = items.get_mut(column)?;
-        let stored = item.expr.downcast_ref::<Column>()?.index();
-        if stored >= self.table.file_schema().fields().len() {
-            return None;
-        }
-        item.expr = Arc::new(CodesOf::new(Arc::clone(&item.expr)));
-        Some(Self { projection: ProjectionExprs::new(items), ..self.clone() })
+    /// What its output is made of.
+    pub(super) fn outputs(&self) -> &[ProjectionExpr] {
+        self.projection.as_ref()
+    }
+
+    /// The scan with another output.
+    pub(super) fn with_outputs(&self, outputs: Vec<ProjectionExpr>) -> Self {
+        Self { projection: ProjectionExprs::new(outputs), ..self.clone() }
+    }
+
+    /// The column that files store, if that is what a column of the output is.
+    pub(super) fn stored(&self, output: usize) -> Option<Arc<dyn PhysicalExpr>> {
+        let expr = &self.outputs().get(output)?.expr;
+        let column = expr.downcast_ref::<Column>()?;
+        self.stores(column.index()).then(|| Arc::clone(expr))
+    }
+
+    /// Whether a column of the table is one that files store.
+    pub(super) fn stores(&self, column: usize) -> bool {
+        column < self.table.file_schema().fields().len()
     }
 
     /// The scan of rows that are known, in whatever order.
@@ -351,15 +360,13 @@ impl FormatSource {
 
     /// The scan of these columns of its output, and behind them of what is at `places`.
     pub(super) fn with_columns(&self, columns: &[usize], places: &[ProjectionExpr]) -> Self {
-        let outputs = self.projection.as_ref();
-        let items = columns.iter().filter_map(|column| outputs.get(*column)).chain(places).cloned();
-        Self { projection: ProjectionExprs::new(items), ..self.clone() }
+        self.with_outputs(columns.iter().filter_map(|column| self.outputs().get(*column)).chain(places).cloned().collect())
     }
 
     /// The stored columns that a column of the output is made of.
     pub(super) fn made_of(&self, column: usize) -> impl Iterator<Item = usize> {
         let stored = self.table.file_schema().fields().len();
-        let columns = self.projection.as_ref().get(column).map(|item| collect_columns(&item.expr)).unwrap_or_default();
+        let columns = self.outputs().get(column).map(|item| collect_columns(&item.expr)).unwrap_or_default();
         columns.into_iter().map(|column| column.index()).filter(move |index| *index < stored)
     }
 

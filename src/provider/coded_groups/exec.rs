@@ -13,6 +13,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, RecordOutput};
@@ -23,8 +24,10 @@ use datafusion::physical_plan::{
 use futures::StreamExt;
 use futures::stream;
 
-use super::keys::{Key, has_each_its_own};
 use super::table::{Function, Table};
+use crate::provider::by_value::ByValue;
+use crate::provider::codes_of::has_each_its_own;
+use crate::provider::of_column::{OfColumn, text_column};
 
 /// What [`AggregateExec`] does before rows are exchanged, over a scan that gives the column that is grouped by out as codes.
 #[derive(Debug, Clone)]
@@ -32,7 +35,7 @@ pub(super) struct CodedAggregateExec {
     input: Arc<dyn ExecutionPlan>,
     /// What rows are grouped by, over the columns of the scan, and its name.
     group: (Arc<dyn PhysicalExpr>, String),
-    key: Key,
+    key: OfColumn,
     functions: Arc<[Function]>,
     rows: Rows,
     schema: SchemaRef,
@@ -52,27 +55,41 @@ struct Rows {
 }
 
 impl CodedAggregateExec {
-    pub(super) fn new(aggregate: &AggregateExec, input: Arc<dyn ExecutionPlan>, group: (Arc<dyn PhysicalExpr>, String), key: Key) -> Self {
-        let function = |(function, filter): (&Arc<AggregateFunctionExpr>, &Option<Arc<dyn PhysicalExpr>>)| Function {
-            args: function.expressions(),
-            function: Arc::clone(function),
-            filter: filter.clone(),
+    pub(super) fn new(
+        aggregate: &AggregateExec,
+        input: Arc<dyn ExecutionPlan>,
+        group: (Arc<dyn PhysicalExpr>, String),
+        key: OfColumn,
+    ) -> Result<Self> {
+        let (schema, column) = (aggregate.input_schema(), key.column());
+        let by_value = |expr: &Arc<dyn PhysicalExpr>| by_value(expr, column, &schema);
+        let function = |(function, filter): (&Arc<AggregateFunctionExpr>, &Option<Arc<dyn PhysicalExpr>>)| {
+            let args = function.expressions().iter().map(by_value).collect::<Result<Vec<_>>>()?;
+            Ok(Function { function: Arc::clone(function), args, filter: filter.as_ref().map(by_value).transpose()? })
         };
-        let functions: Arc<[Function]> = aggregate.aggr_expr().iter().zip(aggregate.filter_expr()).map(function).collect();
-        let column = key.column();
-        let is_used = |expr: &Arc<dyn PhysicalExpr>| collect_columns(expr).iter().any(|used| used.index() == column);
+        let functions = aggregate.aggr_expr().iter().zip(aggregate.filter_expr()).map(function).collect::<Result<Arc<[Function]>>>()?;
+        let is_used = |expr: &Arc<dyn PhysicalExpr>| !expr.is::<ByValue>() && collect_columns(expr).iter().any(|used| used.index() == column);
         let are_used = functions.iter().flat_map(Function::exprs).any(is_used);
-        Self {
+        Ok(Self {
             input,
             group,
             key,
             functions,
-            rows: Rows { column, schema: aggregate.input_schema(), are_used },
+            rows: Rows { column, schema, are_used },
             schema: aggregate.schema(),
             properties: Arc::clone(aggregate.properties()),
             metrics: ExecutionPlanMetricsSet::new(),
-        }
+        })
     }
+}
+
+/// An expression about nothing but the column of codes, evaluated of what these stand for.
+fn by_value(expr: &Arc<dyn PhysicalExpr>, column: usize, schema: &SchemaRef) -> Result<Arc<dyn PhysicalExpr>> {
+    if expr.is::<Column>() || text_column(expr, schema) != Some(column) {
+        return Ok(Arc::clone(expr));
+    }
+    let codes = Arc::new(Column::new(schema.field(column).name(), column));
+    Ok(Arc::new(ByValue::new(codes, OfColumn::new(expr, column, schema)?)))
 }
 
 impl Rows {

@@ -5,53 +5,22 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, RecordBatch, UInt32Array, new_null_array};
 use arrow::compute::{interleave, take};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type};
+use arrow::datatypes::{DataType, Field, Schema, UInt32Type};
 use datafusion::common::internal_err;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
 use datafusion::logical_expr::EmitTo;
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::aggregates::group_values::{GroupValues, new_group_values};
 use datafusion::physical_plan::aggregates::order::GroupOrdering;
 
-/// What rows are grouped by: an expression about one column.
-#[derive(Debug, Clone)]
-pub(super) struct Key {
-    /// The column, which comes as codes.
-    column: usize,
-    /// The expression, over batches of the column alone.
-    expr: Arc<dyn PhysicalExpr>,
-    schema: SchemaRef,
-}
-
-impl Key {
-    /// An expression about no other column of `schema`.
-    pub(super) fn new(expr: &Arc<dyn PhysicalExpr>, column: usize, schema: &Schema) -> Result<Self> {
-        let schema = Arc::new(Schema::new(vec![schema.field(column).clone().with_nullable(true)]));
-        let moved = |node: Arc<dyn PhysicalExpr>| match node.downcast_ref::<Column>() {
-            Some(column) => Ok(Transformed::yes(Arc::new(Column::new(column.name(), 0)) as Arc<dyn PhysicalExpr>)),
-            None => Ok(Transformed::no(node)),
-        };
-        Ok(Self { column, expr: Arc::clone(expr).transform_up(moved).data()?, schema })
-    }
-
-    pub(super) fn column(&self) -> usize {
-        self.column
-    }
-
-    fn evaluate(&self, values: ArrayRef) -> Result<ArrayRef> {
-        let count = values.len();
-        self.expr.evaluate(&RecordBatch::try_new(Arc::clone(&self.schema), vec![values])?)?.into_array(count)
-    }
-}
+use crate::provider::codes_of::has_each_its_own;
+use crate::provider::of_column::OfColumn;
 
 /// The groups that rows have been found to belong to.
 ///
 /// To look up a value that is not there is in vain: the second half of the aggregation looks it up again. So where most of the first values of a dictionary are not there, its other values are
 /// groups of their own without being looked up.
 pub(super) struct Groups {
-    key: Key,
+    key: OfColumn,
     /// Values that are looked up.
     values: Box<dyn GroupValues>,
     /// The group of each of them.
@@ -85,7 +54,7 @@ const FOUND: usize = UNKNOWN - 1;
 
 impl Groups {
     /// None so far; keys have the type of `field`.
-    pub(super) fn new(key: Key, field: &Arc<Field>) -> Result<Self> {
+    pub(super) fn new(key: OfColumn, field: &Arc<Field>) -> Result<Self> {
         let values = new_group_values(Arc::new(Schema::new(vec![Arc::clone(field)])), &GroupOrdering::None)?;
         Ok(Self { key, values, of_values: Vec::new(), apart: Vec::new(), apart_size: 0, len: 0, known: None })
     }
@@ -142,7 +111,7 @@ impl Groups {
 
     /// The group of each row.
     pub(super) fn find(&mut self, batch: &RecordBatch, groups: &mut Vec<usize>) -> Result<()> {
-        let Some(codes) = batch.column(self.key.column).as_dictionary_opt::<UInt32Type>() else { return internal_err!("a column is not as codes") };
+        let Some(codes) = batch.column(self.key.column()).as_dictionary_opt::<UInt32Type>() else { return internal_err!("a column is not as codes") };
         if has_each_its_own(codes) {
             return self.intern(self.key.evaluate(Arc::clone(codes.values()))?, groups);
         }
@@ -155,7 +124,7 @@ impl Groups {
             self.add(&mut known, new, groups)?;
         }
         if known.null.is_none() && codes.keys().null_count() > 0 {
-            self.intern(self.key.evaluate(new_null_array(self.key.schema.field(0).data_type(), 1))?, groups)?;
+            self.intern(self.key.evaluate(new_null_array(self.key.column_type(), 1))?, groups)?;
             known.null = groups.first().copied();
         }
         known.look_up(codes, groups);
@@ -227,9 +196,4 @@ fn by_itself(keys: ArrayRef) -> ArrayRef {
         DataType::BinaryView => Arc::new(keys.as_binary_view().gc()),
         _ => keys,
     }
-}
-
-/// Whether the code of each row is the row itself.
-pub(super) fn has_each_its_own(codes: &DictionaryArray<UInt32Type>) -> bool {
-    codes.len() == codes.values().len() && codes.keys().null_count() == 0 && codes.keys().values().iter().zip(0..).all(|(code, row)| *code == row)
 }

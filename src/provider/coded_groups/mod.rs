@@ -9,25 +9,17 @@ mod table;
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Schema};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::datasource::physical_plan::FileScanConfigBuilder;
-use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::utils::collect_columns;
-use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
-use datafusion::physical_plan::coop::CooperativeExec;
-use datafusion::physical_plan::repartition::RepartitionExec;
-use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, InputOrderMode, Partitioning, ReplaceChildrenOptions};
 
 use self::exec::CodedAggregateExec;
-use self::keys::Key;
-use super::source::FormatSource;
+use super::aggregates::{scan_of, takes_any_order, with_scan};
+use super::codes_of::CodesOf;
+use super::of_column::{OfColumn, text_column};
 
 /// A rule for the physical optimizer, to stand behind those of the engine.
 ///
@@ -68,45 +60,31 @@ impl PhysicalOptimizerRule for GroupsByCodes {
 
 /// The aggregation by codes; `None` where there are none, or something that only the engine's does.
 fn coded(aggregate: &AggregateExec) -> Result<Option<CodedAggregateExec>> {
+    let Some(column) = coded_column(aggregate) else { return Ok(None) };
+    let Some(input) = with_codes(aggregate.input(), column)? else { return Ok(None) };
+    let group = aggregate.group_expr().expr()[0].clone();
+    let key = OfColumn::new(&group.0, column, &aggregate.input_schema())?;
+    Ok(Some(CodedAggregateExec::new(aggregate, input, group, key)?))
+}
+
+/// The column of strings that an aggregation groups by, if by no other, and it does nothing that only the engine's does.
+pub(super) fn coded_column(aggregate: &AggregateExec) -> Option<usize> {
     let groups = aggregate.group_expr();
     let is_plain = *aggregate.mode() == AggregateMode::Partial
         && groups.is_single()
-        && *aggregate.input_order_mode() == InputOrderMode::Linear
-        && aggregate.limit_options().is_none()
-        && aggregate.dynamic_expressions_produced().is_empty()
-        && aggregate.aggr_expr().iter().all(|function| function.order_bys().is_empty() && function.groups_accumulator_supported());
-    if !is_plain {
-        return Ok(None);
+        && takes_any_order(aggregate)
+        && aggregate.aggr_expr().iter().all(|function| function.groups_accumulator_supported());
+    match groups.expr() {
+        [(group, _)] if is_plain => text_column(group, &aggregate.input_schema()),
+        _ => None,
     }
-    let [group] = groups.expr() else { return Ok(None) };
-    let schema = aggregate.input_schema();
-    let Some(column) = column_of_text(&group.0, &schema) else { return Ok(None) };
-    let Some(input) = with_codes(aggregate.input(), column)? else { return Ok(None) };
-    Ok(Some(CodedAggregateExec::new(aggregate, input, group.clone(), Key::new(&group.0, column, &schema)?)))
 }
 
-/// The column of strings of which alone an expression is, always the same of the same string.
-fn column_of_text(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<usize> {
-    let columns: Vec<Column> = collect_columns(expr).into_iter().collect();
-    let [column] = columns.as_slice() else { return None };
-    let is_text = matches!(
-        schema.fields().get(column.index())?.data_type(),
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Binary | DataType::LargeBinary | DataType::BinaryView
-    );
-    (is_text && !is_volatile(expr)).then(|| column.index())
-}
-
-/// The scan with this column as codes; `None` if it does not store it.
+/// The scan with this column of its output as codes; `None` if it is not one that files store.
 fn with_codes(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    let is_in_turn = |exchange: &RepartitionExec| matches!(exchange.partitioning(), Partitioning::RoundRobinBatch(_));
-    if plan.is::<CooperativeExec>() || plan.downcast_ref::<RepartitionExec>().is_some_and(is_in_turn) {
-        let [input] = plan.children()[..] else { return Ok(None) };
-        let Some(input) = with_codes(input, column)? else { return Ok(None) };
-        return Arc::clone(plan).replace_children(vec![input], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute)).map(Some);
-    }
-    let Some(scan) = plan.downcast_ref::<DataSourceExec>() else { return Ok(None) };
-    let Some((config, source)) = scan.downcast_to_file_source::<FormatSource>() else { return Ok(None) };
-    let Some(source) = source.with_codes(column) else { return Ok(None) };
-    let config = FileScanConfigBuilder::from(config.clone()).with_source(Arc::new(source)).build();
-    Ok(Some(Arc::new(scan.clone().with_data_source(Arc::new(config)))))
+    let Some(source) = scan_of(plan) else { return Ok(None) };
+    let Some(stored) = source.stored(column) else { return Ok(None) };
+    let mut outputs = source.outputs().to_vec();
+    outputs[column].expr = Arc::new(CodesOf::new(stored));
+    with_scan(plan, source.with_outputs(outputs)).map(Some)
 }

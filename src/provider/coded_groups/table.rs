@@ -10,7 +10,9 @@ use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
-use super::keys::{Groups, Key};
+use super::keys::Groups;
+use crate::provider::by_value::ByValue;
+use crate::provider::of_column::OfColumn;
 
 /// What is to be aggregated.
 #[derive(Debug, Clone)]
@@ -22,7 +24,7 @@ pub(super) struct Function {
 
 /// The groups of one partition.
 pub(super) struct Table {
-    key: Key,
+    key: OfColumn,
     key_field: Arc<Field>,
     functions: Arc<[Function]>,
     groups: Groups,
@@ -33,7 +35,7 @@ pub(super) struct Table {
 
 impl Table {
     /// No groups yet; keys have the type of `key_field`.
-    pub(super) fn new(key: Key, key_field: Arc<Field>, functions: Arc<[Function]>) -> Result<Self> {
+    pub(super) fn new(key: OfColumn, key_field: Arc<Field>, functions: Arc<[Function]>) -> Result<Self> {
         let groups = Groups::new(key.clone(), &key_field)?;
         let accumulators = accumulators(&functions)?;
         Ok(Self { key, key_field, functions, groups, accumulators, of_rows: Vec::new() })
@@ -56,7 +58,7 @@ impl Table {
         self.groups.find(batch, &mut self.of_rows)?;
         let count = self.groups.len();
         for (function, accumulator) in self.functions.iter().zip(&mut self.accumulators) {
-            let (args, filter) = function.evaluate(rows)?;
+            let (args, filter) = function.evaluate(rows, batch)?;
             accumulator.update_batch(&args, &self.of_rows, filter.as_ref(), count)?;
         }
         Ok(())
@@ -77,7 +79,7 @@ impl Table {
     pub(super) fn passed_on(&self, key: &Arc<dyn PhysicalExpr>, rows: &RecordBatch) -> Result<Vec<ArrayRef>> {
         let mut columns = vec![key.evaluate(rows)?.into_array(rows.num_rows())?];
         for (function, accumulator) in self.functions.iter().zip(&self.accumulators) {
-            let (args, filter) = function.evaluate(rows)?;
+            let (args, filter) = function.evaluate(rows, rows)?;
             columns.extend(accumulator.convert_to_state(&args, filter.as_ref())?);
         }
         Ok(columns)
@@ -89,8 +91,9 @@ impl Function {
         self.args.iter().chain(&self.filter)
     }
 
-    fn evaluate(&self, rows: &RecordBatch) -> Result<(Vec<ArrayRef>, Option<BooleanArray>)> {
-        let evaluate = |expr: &Arc<dyn PhysicalExpr>| expr.evaluate(rows)?.into_array(rows.num_rows());
+    /// Of some rows, and the same rows with codes.
+    fn evaluate(&self, rows: &RecordBatch, coded: &RecordBatch) -> Result<(Vec<ArrayRef>, Option<BooleanArray>)> {
+        let evaluate = |expr: &Arc<dyn PhysicalExpr>| expr.evaluate(if expr.is::<ByValue>() { coded } else { rows })?.into_array(rows.num_rows());
         let args = self.args.iter().map(evaluate).collect::<Result<Vec<_>>>()?;
         let filter = self.filter.as_ref().map(|filter| Ok::<_, datafusion::error::DataFusionError>(as_boolean_array(&evaluate(filter)?)?.clone()));
         Ok((args, filter.transpose()?))

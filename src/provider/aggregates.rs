@@ -1,0 +1,56 @@
+//! What rules about aggregations above scans have in common.
+
+use std::sync::Arc;
+
+use datafusion::datasource::physical_plan::FileScanConfigBuilder;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::error::Result;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, InputOrderMode, Partitioning, ReplaceChildrenOptions};
+
+use super::source::FormatSource;
+
+/// Whether the rows of an aggregation may come in any order, and nothing is told to the scan while it runs.
+pub(super) fn takes_any_order(aggregate: &AggregateExec) -> bool {
+    *aggregate.input_order_mode() == InputOrderMode::Linear
+        && aggregate.limit_options().is_none()
+        && aggregate.dynamic_expressions_produced().is_empty()
+        && aggregate.aggr_expr().iter().all(|function| function.order_bys().is_empty())
+}
+
+/// The scan of one of our formats that makes the batches of a plan.
+pub(super) fn scan_of(plan: &Arc<dyn ExecutionPlan>) -> Option<&FormatSource> {
+    maker(plan).downcast_ref::<DataSourceExec>()?.downcast_to_file_source::<FormatSource>().map(|(_, source)| source)
+}
+
+/// The plan with `source` in the place of the one that [`scan_of`] finds; without one, the plan as it is.
+pub(super) fn with_scan(plan: &Arc<dyn ExecutionPlan>, source: FormatSource) -> Result<Arc<dyn ExecutionPlan>> {
+    let scan = maker(plan).downcast_ref::<DataSourceExec>();
+    let Some((scan, (config, _))) = scan.and_then(|scan| Some((scan, scan.downcast_to_file_source::<FormatSource>()?))) else {
+        return Ok(Arc::clone(plan));
+    };
+    let config = FileScanConfigBuilder::from(config.clone()).with_source(Arc::new(source)).build();
+    with_maker(plan, Arc::new(scan.clone().with_data_source(Arc::new(config))))
+}
+
+/// What makes the batches of a plan, which may hand them on as they are.
+pub(super) fn maker(plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
+    handed_on(plan).map_or(plan, maker)
+}
+
+/// The plan with another one in the place of [`maker`].
+pub(super) fn with_maker(plan: &Arc<dyn ExecutionPlan>, maker: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let Some(input) = handed_on(plan) else { return Ok(maker) };
+    let input = with_maker(input, maker)?;
+    Arc::clone(plan).replace_children(vec![input], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+}
+
+/// The input of a plan that hands on its batches as they are.
+fn handed_on(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
+    let is_in_turn = |exchange: &RepartitionExec| matches!(exchange.partitioning(), Partitioning::RoundRobinBatch(_));
+    let hands_on = plan.is::<CooperativeExec>() || plan.downcast_ref::<RepartitionExec>().is_some_and(is_in_turn);
+    let [input] = plan.children()[..] else { return None };
+    hands_on.then_some(input)
+}

@@ -1,0 +1,224 @@
+//! [`TextByValue`]: what a query asks of strings, the scan asks once of each string that is stored.
+//!
+//! Of a million URLs of which a stripe stores the ten thousand that differ, `avg(length("URL"))` needs ten thousand lengths, and no URL.
+
+mod expr;
+
+use std::sync::Arc;
+
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::internal_datafusion_err;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::datasource::physical_plan::FileSource;
+use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::projection::ProjectionExpr;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode, PhysicalGroupBy};
+use datafusion::physical_plan::projection::ProjectionExec;
+
+use super::aggregates::{maker, scan_of, takes_any_order, with_maker, with_scan};
+use super::coded_groups::coded_column;
+use super::codes_of::CodesOf;
+use super::fallible::can_fail;
+use super::of_column::{OfColumn, text_column};
+use super::source::FormatSource;
+
+pub(super) use self::expr::ByValue;
+
+/// A rule for the physical optimizer, to stand behind those of the engine and before [`GroupsByCodes`](super::GroupsByCodes).
+///
+/// Where an aggregation stands above a scan of one of our formats, and uses a column of strings in nothing but expressions about that column alone, the scan evaluates these, once for each string that a page or a stripe
+/// stores. ([`with_rules`](super::with_rules) adds the rule to a session.)
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TextByValue;
+
+impl PhysicalOptimizerRule for TextByValue {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_up(|plan| {
+            let by_value = plan.downcast_ref::<AggregateExec>().map(by_value).transpose()?.flatten();
+            Ok(by_value.map_or_else(|| Transformed::no(plan), |by_value| Transformed::yes(Arc::new(by_value))))
+        })
+        .data()
+    }
+
+    fn name(&self) -> &str {
+        "TextByValue"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// The aggregation over a scan that evaluates what it asks of strings; `None` where it asks nothing, or more.
+fn by_value(aggregate: &AggregateExec) -> Result<Option<AggregateExec>> {
+    if aggregate.mode().input_mode() != AggregateInputMode::Raw || aggregate.group_expr().has_grouping_set() || !takes_any_order(aggregate) {
+        return Ok(None);
+    }
+    let schema = aggregate.input_schema();
+    let exprs = evaluated(aggregate);
+    if let Some(projection) = maker(aggregate.input()).downcast_ref::<ProjectionExec>() {
+        let is_column = |output: usize| projection.expr()[output].expr.is::<Column>();
+        let (items, answers) = asked(projection.expr(), &exprs, is_column, &schema)?;
+        let Some(projected) = projected(&items, projection.input())? else { return Ok(None) };
+        return over(aggregate, with_maker(aggregate.input(), Arc::new(projected))?, &answers).map(Some);
+    }
+    let Some(source) = scan_of(aggregate.input()) else { return Ok(None) };
+    // Groups by one column of strings are found by its codes.
+    let coded = coded_column(aggregate);
+    let (outputs, answers) = asked(source.outputs(), &exprs, |output| coded != Some(output) && source.stored(output).is_some(), &schema)?;
+    let Some(source) = wrapped(&source.with_outputs(outputs))? else { return Ok(None) };
+    over(aggregate, with_scan(aggregate.input(), source)?, &answers).map(Some)
+}
+
+/// What an aggregation evaluates, and whether of all rows: those that a function's filter drops may be dropped before.
+fn evaluated(aggregate: &AggregateExec) -> Vec<Evaluated> {
+    let groups = aggregate.group_expr().expr().iter().map(|(expr, _)| (Arc::clone(expr), true));
+    let functions = aggregate.aggr_expr().iter().zip(aggregate.filter_expr());
+    let args = functions.flat_map(|(function, filter)| function.expressions().into_iter().map(move |arg| (arg, filter.is_none())));
+    let filters = aggregate.filter_expr().iter().flatten().map(|filter| (Arc::clone(filter), true));
+    groups.chain(args).chain(filters).collect()
+}
+
+fn evaluated_items(items: &[ProjectionExpr]) -> Vec<Evaluated> {
+    items.iter().map(|item| (Arc::clone(&item.expr), true)).collect()
+}
+
+/// The same of a projection.
+fn projected(items: &[ProjectionExpr], input: &Arc<dyn ExecutionPlan>) -> Result<Option<ProjectionExec>> {
+    let Some(source) = scan_of(input) else { return Ok(None) };
+    let (outputs, answers) = asked(source.outputs(), &evaluated_items(items), |output| source.stored(output).is_some(), &input.schema())?;
+    let Some(source) = wrapped(&source.with_outputs(outputs))? else { return Ok(None) };
+    ProjectionExec::try_new(answers.put_into_all(items)?, with_scan(input, source)?).map(Some)
+}
+
+/// The aggregation over another input, which gives some answers out.
+fn over(aggregate: &AggregateExec, input: Arc<dyn ExecutionPlan>, answers: &Answers) -> Result<AggregateExec> {
+    let groups = aggregate.group_expr();
+    let group = |(expr, name): &(Arc<dyn PhysicalExpr>, String)| Ok((answers.put_into(expr)?, name.clone()));
+    let group_exprs = groups.expr().iter().map(group).collect::<Result<Vec<_>>>()?;
+    let groups = PhysicalGroupBy::new(group_exprs, groups.null_expr().to_vec(), groups.groups().to_vec(), false);
+    let function = |function: &Arc<AggregateFunctionExpr>| {
+        let args = function.expressions().iter().map(|arg| answers.put_into(arg)).collect::<Result<Vec<_>>>()?;
+        let function = function.with_new_expressions(args, Vec::new());
+        function.map(Arc::new).ok_or_else(|| internal_datafusion_err!("an aggregate function does not take as many arguments as it has"))
+    };
+    let functions = aggregate.aggr_expr().iter().map(function).collect::<Result<Vec<_>>>()?;
+    let filters = aggregate.filter_expr().iter().map(|filter| filter.as_ref().map(|filter| answers.put_into(filter)).transpose());
+    let filters = filters.collect::<Result<Vec<_>>>()?;
+    let schema = input.schema();
+    AggregateExec::try_new(*aggregate.mode(), groups, functions, filters, input, schema)
+}
+
+/// What a projection gives out where it evaluates what expressions ask of some of its columns, of strings, that are not used otherwise: in the place of those columns, and behind all others.
+fn asked(
+    outputs: &[ProjectionExpr],
+    exprs: &[Evaluated],
+    is_asked: impl Fn(usize) -> bool,
+    schema: &SchemaRef,
+) -> Result<(Vec<ProjectionExpr>, Answers)> {
+    let mut outputs = outputs.to_vec();
+    let mut answers = Answers::default();
+    for (column, questions) in Uses::of(exprs, schema).asked().filter(|(column, _)| is_asked(*column)) {
+        let stored = Arc::clone(&outputs[column].expr);
+        for (nth, question) in questions.into_iter().enumerate() {
+            let of_stored =
+                |node: Arc<dyn PhysicalExpr>| if node.is::<Column>() { Transformed::yes(Arc::clone(&stored)) } else { Transformed::no(node) };
+            let expr = Arc::clone(&question).transform_up(|node| Ok(of_stored(node))).data()?;
+            let output = ProjectionExpr { expr, alias: question.to_string() };
+            let place = if nth == 0 { column } else { outputs.len() };
+            answers.0.push((question, Arc::new(Column::new(&output.alias, place))));
+            if nth == 0 { outputs[place] = output } else { outputs.push(output) }
+        }
+    }
+    Ok((outputs, answers))
+}
+
+/// Has the scan read columns of strings as codes that it uses for nothing but expressions about each alone; `None` if there are no such.
+fn wrapped(source: &FormatSource) -> Result<Option<FormatSource>> {
+    let schema = source.table_schema().table_schema();
+    let mut answers = Answers::default();
+    for (column, questions) in Uses::of(&evaluated_items(source.outputs()), schema).asked().filter(|(column, _)| source.stores(*column)) {
+        let codes: Arc<dyn PhysicalExpr> = Arc::new(CodesOf::new(Arc::new(Column::new(schema.field(column).name(), column))));
+        for question in questions {
+            let answer = ByValue::new(Arc::clone(&codes), OfColumn::new(&question, column, schema)?);
+            answers.0.push((question, Arc::new(answer)));
+        }
+    }
+    if answers.0.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(source.with_outputs(answers.put_into_all(source.outputs())?)))
+}
+
+/// An expression, and whether it is evaluated of all rows.
+type Evaluated = (Arc<dyn PhysicalExpr>, bool);
+
+/// What expressions use of columns.
+struct Uses<'a> {
+    schema: &'a Schema,
+    by_column: Vec<Use>,
+}
+
+#[derive(Clone, Default)]
+struct Use {
+    /// The values themselves.
+    is_whole: bool,
+    /// What is asked of them.
+    questions: Vec<Arc<dyn PhysicalExpr>>,
+}
+
+impl<'a> Uses<'a> {
+    fn of(exprs: &[Evaluated], schema: &'a Schema) -> Self {
+        let mut uses = Self { schema, by_column: vec![Use::default(); schema.fields().len()] };
+        exprs.iter().for_each(|(expr, is_certain)| uses.visit(expr, *is_certain));
+        uses
+    }
+
+    /// Notes what an expression uses, which is evaluated of all rows if that `is_certain`: a part of `CASE` may not be.
+    fn visit(&mut self, expr: &Arc<dyn PhysicalExpr>, is_certain: bool) {
+        if expr.is::<Column>() || expr.is::<ByValue>() {
+            collect_columns(expr).iter().for_each(|column| self.by_column[column.index()].is_whole = true);
+        } else if let Some(column) = text_column(expr, self.schema)
+            && (is_certain || !can_fail(expr, self.schema))
+        {
+            let questions = &mut self.by_column[column].questions;
+            if !questions.contains(expr) {
+                questions.push(Arc::clone(expr));
+            }
+        } else {
+            expr.children().into_iter().for_each(|child| self.visit(child, false));
+        }
+    }
+
+    /// The columns of strings of which nothing else is used, and what is asked of each.
+    fn asked(self) -> impl Iterator<Item = (usize, Vec<Arc<dyn PhysicalExpr>>)> {
+        let uses = self.by_column.into_iter().enumerate();
+        uses.filter(|(_, used)| !used.is_whole && !used.questions.is_empty()).map(|(column, used)| (column, used.questions))
+    }
+}
+
+/// What stands for expressions.
+#[derive(Default)]
+struct Answers(Vec<(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)>);
+
+impl Answers {
+    fn put_into(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+        let answered = |node: Arc<dyn PhysicalExpr>| match self.0.iter().find(|(question, _)| question.eq(&node)) {
+            Some((_, answer)) => Ok(Transformed::new(Arc::clone(answer), true, TreeNodeRecursion::Jump)),
+            None => Ok(Transformed::no(node)),
+        };
+        Arc::clone(expr).transform_down(answered).data()
+    }
+
+    fn put_into_all(&self, items: &[ProjectionExpr]) -> Result<Vec<ProjectionExpr>> {
+        let item = |item: &ProjectionExpr| Ok(ProjectionExpr { expr: self.put_into(&item.expr)?, alias: item.alias.clone() });
+        items.iter().map(item).collect()
+    }
+}
