@@ -12,17 +12,21 @@ use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, InputOrde
 
 use super::source::FormatSource;
 
+/// Functions that take any order without `ORDER BY` and show which one it was.
+const ORDERED: [&str; 5] = ["array_agg", "string_agg", "first_value", "last_value", "nth_value"];
+
 /// Whether the rows of an aggregation may come in any order, and nothing is told to the scan while it runs.
 pub(super) fn takes_any_order(aggregate: &AggregateExec) -> bool {
     *aggregate.input_order_mode() == InputOrderMode::Linear
         && aggregate.limit_options().is_none()
         && aggregate.dynamic_expressions_produced().is_empty()
-        && aggregate.aggr_expr().iter().all(|function| function.order_bys().is_empty())
+        && aggregate.aggr_expr().iter().all(|function| function.order_bys().is_empty() && !ORDERED.contains(&function.fun().name()))
 }
 
-/// The scan of one of our formats that makes the batches of a plan.
+/// The scan of one of our formats that makes the batches of a plan, if it gives all of its rows: which the first ones are depends on the order.
 pub(super) fn scan_of(plan: &Arc<dyn ExecutionPlan>) -> Option<&FormatSource> {
-    maker(plan).downcast_ref::<DataSourceExec>()?.downcast_to_file_source::<FormatSource>().map(|(_, source)| source)
+    let (config, source) = maker(plan).downcast_ref::<DataSourceExec>()?.downcast_to_file_source::<FormatSource>()?;
+    config.limit.is_none().then_some(source)
 }
 
 /// The plan with `source` in the place of the one that [`scan_of`] finds; without one, the plan as it is.

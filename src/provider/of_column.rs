@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
-use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
@@ -19,20 +19,20 @@ pub(super) struct OfColumn {
     /// The expression, over batches of the column alone.
     expr: Arc<dyn PhysicalExpr>,
     schema: SchemaRef,
-    data_type: DataType,
-    nullable: bool,
+    /// What it is with the nulls that the column has.
+    field: FieldRef,
 }
 
 impl OfColumn {
     /// An expression about no other column of `schema`.
     pub(super) fn new(expr: &Arc<dyn PhysicalExpr>, column: usize, schema: &Schema) -> Result<Self> {
-        let (data_type, nullable) = (expr.data_type(schema)?, expr.nullable(schema)?);
+        let field = expr.return_field(schema)?;
         let schema = Arc::new(Schema::new(vec![schema.field(column).clone().with_nullable(true)]));
         let moved = |node: Arc<dyn PhysicalExpr>| match node.downcast_ref::<Column>() {
             Some(column) => Ok(Transformed::yes(Arc::new(Column::new(column.name(), 0)) as Arc<dyn PhysicalExpr>)),
             None => Ok(Transformed::no(node)),
         };
-        Ok(Self { column, expr: Arc::clone(expr).transform_up(moved).data()?, schema, data_type, nullable })
+        Ok(Self { column, expr: Arc::clone(expr).transform_up(moved).data()?, schema, field })
     }
 
     /// Where the column is.
@@ -49,13 +49,9 @@ impl OfColumn {
         self.schema.field(0).data_type()
     }
 
-    /// The type of the expression.
-    pub(super) fn data_type(&self) -> &DataType {
-        &self.data_type
-    }
-
-    pub(super) fn nullable(&self) -> bool {
-        self.nullable
+    /// What the expression gives.
+    pub(super) fn field(&self) -> &FieldRef {
+        &self.field
     }
 
     pub(super) fn evaluate(&self, values: ArrayRef) -> Result<ArrayRef> {
@@ -66,7 +62,7 @@ impl OfColumn {
 
 impl PartialEq for OfColumn {
     fn eq(&self, other: &Self) -> bool {
-        self.column == other.column && self.expr.eq(&other.expr) && self.schema == other.schema
+        self.column == other.column && self.expr.eq(&other.expr) && self.schema == other.schema && self.field == other.field
     }
 }
 

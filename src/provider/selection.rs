@@ -3,13 +3,13 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::buffer::BooleanBuffer;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{SchemaRef, UInt32Type};
 use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 
-use super::codes_of::{CodeReader, each_its_own};
+use super::codes_of::{CodeReader, each_its_own, has_each_its_own};
 use super::file::BatchProjector;
 use crate::format;
 use crate::format::array::Mask;
@@ -213,8 +213,13 @@ impl Selection {
 /// Rows that have a bit in a mask.
 pub(super) fn kept_rows(batch: &RecordBatch, mask: &BooleanBuffer) -> Result<RecordBatch, ArrowError> {
     let mask = Mask::new(mask);
-    let filter = |array| mask.filter(array).map_err(|error| ArrowError::ExternalError(Box::new(error)));
-    let columns = batch.columns().iter().map(filter).collect::<Result<Vec<_>, _>>()?;
+    let filter = |array: &ArrayRef| mask.filter(array).map_err(|error| ArrowError::ExternalError(Box::new(error)));
+    // Codes that are no more than the numbers of their rows stay so.
+    let column = |array: &ArrayRef| match array.as_dictionary_opt::<UInt32Type>().filter(|codes| has_each_its_own(codes)) {
+        Some(codes) => each_its_own(filter(codes.values())?),
+        None => filter(array),
+    };
+    let columns = batch.columns().iter().map(column).collect::<Result<Vec<_>, _>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(mask.count()));
     RecordBatch::try_new_with_options(batch.schema(), columns, &options)
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, RecordBatch, Scalar, new_null_array};
 use arrow::compute::kernels::zip::zip;
 use arrow::compute::take;
-use arrow::datatypes::{DataType, Schema, UInt32Type};
+use arrow::datatypes::{DataType, FieldRef, Schema, UInt32Type};
 use datafusion::common::internal_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::ColumnarValue;
@@ -42,14 +42,16 @@ impl ByValue {
     /// What the expression is of the values; `None` if it has to be evaluated row by row.
     fn results(&self, values: &ArrayRef) -> Option<ArrayRef> {
         let of_values = Arc::downgrade(values);
-        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = || {
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            known.retain(|known| known.values.strong_count() > 0);
+            known
+        };
         if let Some(known) = known().iter().find(|known| Weak::ptr_eq(&known.values, &of_values)) {
             return known.results.clone();
         }
         let results = self.of.evaluate(Arc::clone(values)).ok();
-        let mut known = known();
-        known.retain(|known| known.values.strong_count() > 0);
-        known.push(Known { values: of_values, results: results.clone() });
+        known().push(Known { values: of_values, results: results.clone() });
         results
     }
 
@@ -92,11 +94,15 @@ impl fmt::Display for ByValue {
 
 impl PhysicalExpr for ByValue {
     fn data_type(&self, _: &Schema) -> Result<DataType> {
-        Ok(self.of.data_type().clone())
+        Ok(self.of.field().data_type().clone())
     }
 
     fn nullable(&self, _: &Schema) -> Result<bool> {
-        Ok(self.of.nullable())
+        Ok(self.of.field().is_nullable())
+    }
+
+    fn return_field(&self, _: &Schema) -> Result<FieldRef> {
+        Ok(Arc::clone(self.of.field()))
     }
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {

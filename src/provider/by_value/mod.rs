@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::internal_datafusion_err;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::datasource::physical_plan::FileSource;
 use datafusion::error::Result;
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
-use datafusion::physical_expr::expressions::Column;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
+use datafusion::physical_expr::expressions::{BinaryExpr, CaseExpr, Column};
 use datafusion::physical_expr::projection::ProjectionExpr;
 use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode, PhysicalGroupBy};
@@ -58,7 +58,12 @@ impl PhysicalOptimizerRule for TextByValue {
 
 /// The aggregation over a scan that evaluates what it asks of strings; `None` where it asks nothing, or more.
 fn by_value(aggregate: &AggregateExec) -> Result<Option<AggregateExec>> {
-    if aggregate.mode().input_mode() != AggregateInputMode::Raw || aggregate.group_expr().has_grouping_set() || !takes_any_order(aggregate) {
+    let is_reversed = aggregate.aggr_expr().iter().any(|function| function.is_reversed());
+    if aggregate.mode().input_mode() != AggregateInputMode::Raw
+        || aggregate.group_expr().has_grouping_set()
+        || is_reversed
+        || !takes_any_order(aggregate)
+    {
         return Ok(None);
     }
     let schema = aggregate.input_schema();
@@ -79,9 +84,15 @@ fn by_value(aggregate: &AggregateExec) -> Result<Option<AggregateExec>> {
 
 /// What an aggregation evaluates, and whether of all rows: those that a function's filter drops may be dropped before.
 fn evaluated(aggregate: &AggregateExec) -> Vec<Evaluated> {
+    let schema = aggregate.input_schema();
+    // With groups they are not, but nobody promises that.
+    let of_all = |arg: &Arc<dyn PhysicalExpr>| !aggregate.group_expr().is_empty() && !can_fail(arg, &schema);
     let groups = aggregate.group_expr().expr().iter().map(|(expr, _)| (Arc::clone(expr), true));
     let functions = aggregate.aggr_expr().iter().zip(aggregate.filter_expr());
-    let args = functions.flat_map(|(function, filter)| function.expressions().into_iter().map(move |arg| (arg, filter.is_none())));
+    let args = functions.flat_map(|(function, filter)| {
+        let args = function.expressions().into_iter();
+        args.map(move |arg| (Arc::clone(&arg), filter.is_none() || of_all(&arg)))
+    });
     let filters = aggregate.filter_expr().iter().flatten().map(|filter| (Arc::clone(filter), true));
     groups.chain(args).chain(filters).collect()
 }
@@ -104,16 +115,24 @@ fn over(aggregate: &AggregateExec, input: Arc<dyn ExecutionPlan>, answers: &Answ
     let group = |(expr, name): &(Arc<dyn PhysicalExpr>, String)| Ok((answers.put_into(expr)?, name.clone()));
     let group_exprs = groups.expr().iter().map(group).collect::<Result<Vec<_>>>()?;
     let groups = PhysicalGroupBy::new(group_exprs, groups.null_expr().to_vec(), groups.groups().to_vec(), false);
-    let function = |function: &Arc<AggregateFunctionExpr>| {
-        let args = function.expressions().iter().map(|arg| answers.put_into(arg)).collect::<Result<Vec<_>>>()?;
-        let function = function.with_new_expressions(args, Vec::new());
-        function.map(Arc::new).ok_or_else(|| internal_datafusion_err!("an aggregate function does not take as many arguments as it has"))
-    };
-    let functions = aggregate.aggr_expr().iter().map(function).collect::<Result<Vec<_>>>()?;
+    let schema = input.schema();
+    let functions = aggregate.aggr_expr().iter().map(|function| function_over(function, answers, &schema)).collect::<Result<Vec<_>>>()?;
     let filters = aggregate.filter_expr().iter().map(|filter| filter.as_ref().map(|filter| answers.put_into(filter)).transpose());
     let filters = filters.collect::<Result<Vec<_>>>()?;
-    let schema = input.schema();
     AggregateExec::try_new(*aggregate.mode(), groups, functions, filters, input, schema)
+}
+
+/// The function with other arguments, over an input of this schema.
+fn function_over(function: &AggregateFunctionExpr, answers: &Answers, schema: &SchemaRef) -> Result<Arc<AggregateFunctionExpr>> {
+    let args = function.expressions().iter().map(|arg| answers.put_into(arg)).collect::<Result<Vec<_>>>()?;
+    let over = AggregateExprBuilder::new(Arc::new(function.fun().clone()), args)
+        .schema(Arc::clone(schema))
+        .alias(function.name())
+        .human_display(function.human_display().unwrap_or_default())
+        .human_display_alias(function.human_display_alias().unwrap_or_default())
+        .with_ignore_nulls(function.ignore_nulls())
+        .with_distinct(function.is_distinct());
+    over.build().map(Arc::new)
 }
 
 /// What a projection gives out where it evaluates what expressions ask of some of its columns, of strings, that are not used otherwise: in the place of those columns, and behind all others.
@@ -181,19 +200,18 @@ impl<'a> Uses<'a> {
         uses
     }
 
-    /// Notes what an expression uses, which is evaluated of all rows if that `is_certain`: a part of `CASE` may not be.
+    /// Notes what an expression uses. Only of one that is evaluated of all rows it is a question, if that `is_certain`.
     fn visit(&mut self, expr: &Arc<dyn PhysicalExpr>, is_certain: bool) {
         if expr.is::<Column>() || expr.is::<ByValue>() {
             collect_columns(expr).iter().for_each(|column| self.by_column[column.index()].is_whole = true);
-        } else if let Some(column) = text_column(expr, self.schema)
-            && (is_certain || !can_fail(expr, self.schema))
-        {
+        } else if let Some(column) = text_column(expr, self.schema).filter(|_| is_certain) {
             let questions = &mut self.by_column[column].questions;
             if !questions.contains(expr) {
                 questions.push(Arc::clone(expr));
             }
         } else {
-            expr.children().into_iter().for_each(|child| self.visit(child, false));
+            let certain = if is_certain { certain_children(expr) } else { 0 };
+            expr.children().into_iter().enumerate().for_each(|(nth, child)| self.visit(child, nth < certain));
         }
     }
 
@@ -202,6 +220,16 @@ impl<'a> Uses<'a> {
         let uses = self.by_column.into_iter().enumerate();
         uses.filter(|(_, used)| !used.is_whole && !used.questions.is_empty()).map(|(column, used)| (column, used.questions))
     }
+}
+
+/// How many children of an expression are evaluated of all rows that it is: of the others it depends on what the first one says.
+fn certain_children(expr: &Arc<dyn PhysicalExpr>) -> usize {
+    let is_logical = |binary: &BinaryExpr| matches!(binary.op(), Operator::And | Operator::Or);
+    if expr.is::<CaseExpr>() || expr.downcast_ref::<BinaryExpr>().is_some_and(is_logical) {
+        return 1;
+    }
+    let is_lazy = expr.downcast_ref::<ScalarFunctionExpr>().is_some_and(|call| call.fun().short_circuits());
+    if is_lazy { 0 } else { expr.children().len() }
 }
 
 /// What stands for expressions.
