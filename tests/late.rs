@@ -1,12 +1,17 @@
 //! Columns that nothing is ordered by, read of the first rows alone: the same rows as without that, however files are cut and put together.
 #![cfg(test)]
 
+use std::sync::Arc;
+
 use arrow::array::RecordBatch;
 use arrow::util::pretty::pretty_format_batches;
 use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_plan::{collect, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_fermion::provider::LateColumns;
+use object_store::ObjectStore;
+use object_store::memory::InMemory;
 use tempfile::TempDir;
 
 const SIZES: &str = "'fermion.stripe_rows' '9000', 'fermion.page_rows' '1000'";
@@ -15,11 +20,15 @@ const ROWS: &str = "SELECT value AS id, named_struct('a', value % 1009, 'b', con
 
 /// A session that cuts all files for so many threads; batches have `batch_rows` rows.
 fn session(is_late: bool, batch_rows: usize, threads: usize) -> SessionContext {
+    session_of(is_late.then_some(LateColumns { bytes_min: 0, far_bytes_min: 0 }), batch_rows, threads)
+}
+
+fn session_of(late: Option<LateColumns>, batch_rows: usize, threads: usize) -> SessionContext {
     let mut config = SessionConfig::new().with_target_partitions(threads).with_batch_size(batch_rows);
     config.options_mut().optimizer.repartition_file_min_size = 0;
     let mut state = SessionStateBuilder::new().with_config(config).with_default_features();
-    if is_late {
-        state = LateColumns { bytes_min: 0 }.with(state);
+    if let Some(late) = late {
+        state = late.with(state);
     }
     let context = SessionContext::new_with_state(state.build());
     datafusion_fermion::register(&context).unwrap();
@@ -129,5 +138,23 @@ async fn rows_in_no_order_are_whole() {
         );
         let (rows, is_late) = answer(&late, &sql).await;
         assert!(is_late && rows.contains("| 300 "), "{rows}");
+    }
+}
+
+#[tokio::test]
+async fn a_store_has_a_threshold_of_its_own() {
+    let rows = format!("COPY ({ROWS}) TO 'far://store/x.fermion' STORED AS FERMION");
+    let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+    let dir = tempfile::tempdir().unwrap();
+    for (bytes_min, far_bytes_min) in [(0, u64::MAX), (u64::MAX, 0)] {
+        let context = session_of(Some(LateColumns { bytes_min, far_bytes_min }), 8192, 4);
+        context.register_object_store(ObjectStoreUrl::parse("far://store").unwrap().as_ref(), Arc::clone(&store));
+        for (place, bytes_min) in [("far://store".to_owned(), far_bytes_min), (dir.path().display().to_string(), bytes_min)] {
+            context.sql(&rows.replace("far://store", &place)).await.unwrap().collect().await.unwrap();
+            context.sql("DROP TABLE IF EXISTS t").await.unwrap();
+            context.sql(&format!("CREATE EXTERNAL TABLE t STORED AS FERMION LOCATION '{place}/x.fermion'")).await.unwrap();
+            let (_, is_late) = answer(&context, "SELECT * FROM t ORDER BY r LIMIT 10").await;
+            assert_eq!(is_late, bytes_min == 0, "{place}");
+        }
     }
 }

@@ -143,7 +143,7 @@ async fn tables(rng: &mut StdRng, dir: &Path, batch_rows: usize) -> SessionConte
     let batch = table(rng);
     let config = SessionConfig::new().with_target_partitions(2).with_batch_size(batch_rows);
     let state = SessionStateBuilder::new().with_config(config).with_default_features();
-    let ctx = SessionContext::new_with_state(LateColumns { bytes_min: 0 }.with(state).build());
+    let ctx = SessionContext::new_with_state(LateColumns { bytes_min: 0, far_bytes_min: 0 }.with(state).build());
     datafusion_fermion::register(&ctx).unwrap();
     ctx.register_table("memory", Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]]).unwrap())).unwrap();
     let file = dir.join("x.fermion");

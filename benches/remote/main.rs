@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
+use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::{SessionConfig, SessionContext};
@@ -49,12 +50,15 @@ const EVENTS: &str = "
     FROM generate_series(1, ";
 
 /// What it is about, and the query.
-const QUERIES: [(&str, &str); 6] = [
+const QUERIES: [(&str, &str); 9] = [
     ("count", "SELECT count(*) FROM events"),
     ("one column", "SELECT sum(a) FROM events"),
     ("ten columns", "SELECT sum(id), sum(user_id), sum(kind), max(price), sum(a), sum(b), sum(c), max(d), min(e), sum(f) FROM events"),
     ("a range of the key", "SELECT * FROM events WHERE id BETWEEN 1000000 AND 1000100"),
     ("a value in no order", "SELECT hash, url, price FROM events WHERE user_id = 4711"),
+    ("the last rows", "SELECT * FROM events ORDER BY id DESC LIMIT 10"),
+    ("the first of another order", "SELECT * FROM events ORDER BY hash LIMIT 10"),
+    ("a hundred of another order", "SELECT * FROM events ORDER BY price DESC, user_id LIMIT 100"),
     ("all", "SELECT * FROM events"),
 ];
 
@@ -117,7 +121,8 @@ fn session(store: &Arc<FarStore>, side: &Side) -> Result<SessionContext> {
     let mut config = SessionConfig::new().with_target_partitions(2);
     config.options_mut().execution.parquet.pushdown_filters = side.pushdown;
     config.options_mut().execution.parquet.compression = Some("zstd(3)".to_owned());
-    let context = SessionContext::new_with_config(config);
+    let state = SessionStateBuilder::new().with_config(config).with_default_features();
+    let context = SessionContext::new_with_state(if side.is_ours { datafusion_fermion::with_rules(state) } else { state }.build());
     if side.is_ours {
         datafusion_fermion::register(&context)?;
     }

@@ -134,6 +134,16 @@ impl<P: Plan> Groups<P> {
         if is_too_much || self.planned.len() == STRIPES_MAX { Placed::Full } else { Placed::More }
     }
 
+    /// Takes those that are planned, of which no rows are selected if that leaves fewer bytes than `least` of them to a round of their own.
+    pub(crate) fn take_planned(&mut self, least: u64) -> Vec<Planned<P>> {
+        let mut group = std::mem::take(&mut self.planned);
+        let later = |planned: &Planned<P>| planned.selecting.as_ref().map_or(0, |selecting| planned.plan.bytes().saturating_sub(selecting.bytes()));
+        if group.iter().map(later).sum::<u64>() < least {
+            group.iter_mut().for_each(|planned| planned.selecting = None);
+        }
+        group
+    }
+
     /// The first of those of which rows have been selected: one, and as many more as take no more than `ahead` bytes.
     pub(crate) fn take_selected(&mut self, ahead: u64) -> Vec<Planned<P>> {
         let mut bytes = 0_u64;

@@ -144,8 +144,10 @@ pub struct ScanRequest {
     pub lookup_columns: Vec<usize>,
     /// Positions in `columns` of those by whose values the caller tells which rows it wants; without any, there is no [`Step::Select`].
     pub select_columns: Vec<usize>,
-    /// Ask for it only where so many bytes of other columns could be left unread.
+    /// Ask for it only where so many bytes of other columns of a stripe could be left unread.
     pub select_bytes: u64,
+    /// The same of all stripes of a Fermion file that are fetched together: of few it takes less time to fetch all than a second round.
+    pub select_bytes_together: u64,
     /// Fetch the next stripes together, up to so many bytes: over a network, one request after the other takes longer than all at once. Where rows are selected, first the
     /// columns to select by are fetched of all of them, then what is left.
     /// Their pages are pruned when they are fetched, so that nothing should be known later by which more of them could be.
@@ -173,6 +175,7 @@ impl ScanRequest {
             lookup_columns: Vec::new(),
             select_columns: Vec::new(),
             select_bytes: 0,
+            select_bytes_together: 0,
             ahead_bytes: 0,
             range: None,
             rows: None,

@@ -38,8 +38,8 @@ use crate::format::scan::{Answer, Fetch, FieldPath, Lookups, Scan, ScanRequest, 
 /// So many bytes are worth a second round to the store, once it is known that they are needed: about what a store far away sends in the time that a
 /// request takes.
 const SELECT_BYTES: u64 = 4 << 20;
-/// The same where stripes are fetched together, so that the second round is one for many of them.
-const SELECT_BYTES_TOGETHER: u64 = 1 << 20;
+/// Where stripes are fetched together, the second round is one for many of them, each of which has so many.
+const SELECT_BYTES_EACH: u64 = 1 << 20;
 /// The same of a file of this machine, where a call takes microseconds.
 const SELECT_BYTES_LOCAL: u64 = 256 << 10;
 
@@ -73,7 +73,7 @@ impl ScanContext {
         match (self.is_local, if is_steady { self.reading.ahead_bytes } else { 0 }) {
             (true, _) => (0, SELECT_BYTES_LOCAL),
             (false, 0) => (0, SELECT_BYTES),
-            (false, ahead) => (ahead, SELECT_BYTES_TOGETHER),
+            (false, ahead) => (ahead, SELECT_BYTES_EACH),
         }
     }
 }
@@ -192,6 +192,7 @@ impl PreparedFile {
             lookup_columns,
             select_columns: filter.as_ref().map(|filter| filter.columns()).unwrap_or_default(),
             select_bytes,
+            select_bytes_together: if ahead_bytes > 0 { SELECT_BYTES } else { 0 },
             ahead_bytes,
             range,
             rows,

@@ -165,6 +165,9 @@ fn it_is_not_asked_where_there_is_little_to_gain() {
     let (_, batch) = texts();
     let never = |request| fetched(request, |_| panic!("asked"));
     assert_eq!(never(ScanRequest { select_bytes: 1 << 30, ..request(&batch) }).1, 20_480);
+    let together = |select_bytes_together| ScanRequest { ahead_bytes: 1 << 30, select_bytes_together, ..request(&batch) };
+    assert_eq!(never(together(1 << 30)).1, 20_480);
+    assert_eq!(fetched(together(100 << 10), |morsel| Some(Selected::default().select(morsel, 0, |id| id == 5000))).1, 1);
     assert_eq!(never(ScanRequest { select_columns: vec![0, 1], ..request(&batch) }).1, 20_480);
     assert_eq!(never(ScanRequest { select_columns: vec![], ..request(&batch) }).1, 20_480);
 }

@@ -70,7 +70,7 @@ impl Engine {
         let config = SessionConfig::new().with_information_schema(true).with_target_partitions(4);
         let builder = SessionStateBuilder::new().with_config(config).with_default_features();
         // Small tables, too.
-        let builder = LateColumns { bytes_min: 0 }.with(with_rules(builder));
+        let builder = LateColumns { bytes_min: 0, far_bytes_min: 0 }.with(with_rules(builder));
         let context = SessionContext::new_with_state(builder.build());
         datafusion_fermion::register(&context)?;
         datafusion_fermion::provider::register_inspection(&context);

@@ -15,6 +15,7 @@ use datafusion::datasource::physical_plan::{FileScanConfig, FileScanConfigBuilde
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::functions::core::input_file_name;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::ProjectionExpr;
@@ -43,13 +44,15 @@ const COLUMNS_MIN: usize = 16;
 /// columns are read.
 #[derive(Debug, Clone, Copy)]
 pub struct LateColumns {
-    /// Of tables of fewer bytes all columns are read at once: to go back to a file may be no less work, and to a store it takes a round.
+    /// Of tables of this machine with fewer bytes all columns are read at once: to go back to a file may be no less work.
     pub bytes_min: u64,
+    /// The same of tables in a store, to which it takes a round to go back: as long as some ten megabytes take, where the store is far away.
+    pub far_bytes_min: u64,
 }
 
 impl Default for LateColumns {
     fn default() -> Self {
-        Self { bytes_min: 4 << 20 }
+        Self { bytes_min: 4 << 20, far_bytes_min: 32 << 20 }
     }
 }
 
@@ -92,7 +95,8 @@ impl LateColumns {
         let Some((scan, files, source)) = scan(top.sort.input()) else { return Ok(None) };
         let bytes: u64 = files.file_groups.iter().flat_map(|group| group.iter()).map(|file| file.effective_size()).sum();
         let (first, rest) = split(&top, source, scan.schema().fields().len());
-        if bytes < self.bytes_min || rest.is_empty() {
+        let is_local = files.object_store_url == ObjectStoreUrl::local_filesystem();
+        if bytes < if is_local { self.bytes_min } else { self.far_bytes_min } || rest.is_empty() {
             return Ok(None);
         }
         let (source, number) = source.with_row_numbers();
