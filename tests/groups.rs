@@ -8,12 +8,14 @@ use std::sync::Arc;
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
 use arrow::util::pretty::pretty_format_batches;
+use datafusion::common::metadata::FieldMetadata;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::GreedyMemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SessionStateBuilder, TaskContext};
+use datafusion::functions_aggregate::expr_fn::sum;
 use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
-use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::prelude::{SessionConfig, SessionContext, character_length, col};
 use datafusion_fermion::provider::{GroupsByCodes, TextByValue};
 
 /// Rows of several stripes and pages: strings of few values, of many, in runs, all the same, all different, null now and then, with nothing but nulls, as binaries; and numbers.
@@ -57,7 +59,7 @@ const BY_CODES: [&str; 22] = [
     "SELECT few, count(*) AS c FROM t GROUP BY few ORDER BY c DESC, few LIMIT 3",
 ];
 
-/// What is not: two columns or none, something in the way, or an aggregate that depends on the order. Of the last but one only digits are asked for.
+/// What is not: two columns or none, something in the way, or an aggregate that depends on the order. Of the strings that are cast, only digits are asked for.
 const OTHERS: [&str; 9] = [
     "SELECT same, count(*), count(DISTINCT few) FROM t GROUP BY same",
     "SELECT count(DISTINCT few), count(DISTINCT many) FROM t",
@@ -71,7 +73,7 @@ const OTHERS: [&str; 9] = [
 ];
 
 /// What the scan asks of strings, and in how many columns it gives the answers out; the keys of some are found by codes.
-const BY_VALUE: [(&str, usize); 30] = [
+const BY_VALUE: [(&str, usize); 32] = [
     ("SELECT n, avg(length(many)), count(*) FROM t GROUP BY n ORDER BY 1", 1),
     ("SELECT n, avg(length(many)), count(*) FROM t WHERE many <> '' GROUP BY n ORDER BY 1", 1),
     ("SELECT sum(length(few)), max(upper(few)), min(length(few)), count(upper(few)) FROM t", 2),
@@ -102,6 +104,8 @@ const BY_VALUE: [(&str, usize); 30] = [
     ("SELECT sum(CASE WHEN few = 'kind 3' OR id < 100 THEN n WHEN id > 1000 THEN length(many) ELSE -1 END) FROM t", 1),
     ("SELECT count(*) FILTER (WHERE id < 1000 AND many LIKE '%7'), count(*) FILTER (WHERE few LIKE '%3' AND many LIKE '%7') FROM t", 1),
     ("SELECT sum(coalesce(n, length(many))), sum(n + length(runs)) FROM t", 1),
+    ("SELECT count(*) FILTER (WHERE id IN (id, -1, -2, CAST(part AS INT))), count(*) FILTER (WHERE id IN (length(many), n, -1, -2)) FROM t", 1),
+    ("SELECT count(*) FILTER (WHERE length(many) IN (n, 33, 34, 35)) FROM t", 1),
     // The first rows depend on the order, and there are some behind them of which a question may fail.
     ("SELECT sum(id), sum(length(few)) FROM (SELECT id, few FROM t WHERE id % 100 = 0 OR id >= 8200 ORDER BY id LIMIT 50)", 0),
     ("SELECT sum(CAST(part AS INT)) FROM (SELECT part FROM t ORDER BY id LIMIT 30)", 0),
@@ -241,6 +245,42 @@ async fn stored_strings_are_asked_in_one_step_too() -> Result<()> {
         assert_eq!(actual.schema(), expected.schema(), "{sql}");
         assert_eq!(answer(&values, actual).await?, answer(&rows, expected).await?, "{sql}");
     }
+    Ok(())
+}
+
+/// What a query says of its output is not lost.
+#[tokio::test]
+async fn the_metadata_of_an_alias_stays() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let file = dir.path().join("t.fermion");
+    write(&file).await?;
+    let context = session(true, &SETTINGS[0])?;
+    context.sql("SET datafusion.execution.target_partitions = 1").await?;
+    create(&context, &file, "FERMION").await?;
+    let unit = FieldMetadata::from(BTreeMap::from([("unit".to_owned(), "letters".to_owned())]));
+    let letters = sum(character_length(col("few"))).alias_with_metadata("letters", Some(unit));
+    let batches = context.table("t").await?.aggregate(vec![], vec![letters])?.collect().await?;
+    assert_eq!(batches[0].schema().field(0).metadata()["unit"], "letters");
+    let expected = context.sql("SELECT sum(length(few)) FROM t").await?.collect().await?;
+    assert_eq!(batches[0].column(0), expected[0].column(0));
+    Ok(())
+}
+
+/// A part of a lambda is about its variables, too.
+#[tokio::test]
+async fn lambdas_stay_whole() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let file = dir.path().join("t.fermion");
+    write(&file).await?;
+    let mut answers = Vec::new();
+    for with_rules in [false, true] {
+        let context = session(with_rules, &SETTINGS[0])?;
+        context.sql("SET datafusion.sql_parser.dialect = 'databricks'").await?;
+        create(&context, &file, "FERMION").await?;
+        let sql = "SELECT max(array_transform(make_array(n, id), x -> x + length(many))), sum(length(many)) FROM t";
+        answers.push(answer(&context, plan(&context, sql).await?).await?);
+    }
+    assert_eq!(answers[0], answers[1]);
     Ok(())
 }
 

@@ -134,11 +134,11 @@ impl<P: Plan> Groups<P> {
         if is_too_much || self.planned.len() == STRIPES_MAX { Placed::Full } else { Placed::More }
     }
 
-    /// Takes those that are planned, of which no rows are selected if that leaves fewer bytes than `least` of them to a round of their own.
-    pub(crate) fn take_planned(&mut self, least: u64) -> Vec<Planned<P>> {
+    /// Takes those that are planned. Where less than `least` bytes of them would be left for a second round, there is none, if the first is no more than `ahead` bytes then.
+    pub(crate) fn take_planned(&mut self, least: u64, ahead: u64) -> Vec<Planned<P>> {
         let mut group = std::mem::take(&mut self.planned);
         let later = |planned: &Planned<P>| planned.selecting.as_ref().map_or(0, |selecting| planned.plan.bytes().saturating_sub(selecting.bytes()));
-        if group.iter().map(later).sum::<u64>() < least {
+        if group.iter().map(later).sum::<u64>() < least && group.iter().map(|planned| planned.plan.bytes()).sum::<u64>() <= ahead {
             group.iter_mut().for_each(|planned| planned.selecting = None);
         }
         group

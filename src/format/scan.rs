@@ -146,7 +146,7 @@ pub struct ScanRequest {
     pub select_columns: Vec<usize>,
     /// Ask for it only where so many bytes of other columns of a stripe could be left unread.
     pub select_bytes: u64,
-    /// The same of all stripes of a Fermion file that are fetched together: of few it takes less time to fetch all than a second round.
+    /// The same of all stripes of a Fermion file that are fetched together, where they can be fetched whole within [`Self::ahead_bytes`]: that takes less time than a second round for little.
     pub select_bytes_together: u64,
     /// Fetch the next stripes together, up to so many bytes: over a network, one request after the other takes longer than all at once. Where rows are selected, first the
     /// columns to select by are fetched of all of them, then what is left.

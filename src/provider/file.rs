@@ -38,7 +38,7 @@ use crate::format::scan::{Answer, Fetch, FieldPath, Lookups, Scan, ScanRequest, 
 /// So many bytes are worth a second round to the store, once it is known that they are needed: about what a store far away sends in the time that a
 /// request takes.
 const SELECT_BYTES: u64 = 4 << 20;
-/// Where stripes are fetched together, the second round is one for many of them, each of which has so many.
+/// Where stripes are fetched together, the second round is one for many of them. One that leaves fewer bytes for it is fetched whole.
 const SELECT_BYTES_EACH: u64 = 1 << 20;
 /// The same of a file of this machine, where a call takes microseconds.
 const SELECT_BYTES_LOCAL: u64 = 256 << 10;

@@ -13,7 +13,9 @@ use datafusion::datasource::physical_plan::FileSource;
 use datafusion::error::Result;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
-use datafusion::physical_expr::expressions::{BinaryExpr, CaseExpr, Column};
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, NegativeExpr, NotExpr, TryCastExpr,
+};
 use datafusion::physical_expr::projection::ProjectionExpr;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
@@ -72,20 +74,20 @@ fn by_value(aggregate: &AggregateExec) -> Result<Option<AggregateExec>> {
         let is_column = |output: usize| projection.expr()[output].expr.is::<Column>();
         let (items, answers) = asked(projection.expr(), &exprs, is_column, &schema)?;
         let Some(projected) = projected(&items, projection.input())? else { return Ok(None) };
-        return over(aggregate, with_maker(aggregate.input(), Arc::new(projected))?, &answers).map(Some);
+        return over(aggregate, with_maker(aggregate.input(), Arc::new(projected))?, &answers);
     }
     let Some(source) = scan_of(aggregate.input()) else { return Ok(None) };
     // Groups by one column of strings are found by its codes.
     let coded = coded_column(aggregate);
     let (outputs, answers) = asked(source.outputs(), &exprs, |output| coded != Some(output) && source.stored(output).is_some(), &schema)?;
     let Some(source) = wrapped(&source.with_outputs(outputs))? else { return Ok(None) };
-    over(aggregate, with_scan(aggregate.input(), source)?, &answers).map(Some)
+    over(aggregate, with_scan(aggregate.input(), source)?, &answers)
 }
 
 /// What an aggregation evaluates, and whether of all rows: those that a function's filter drops may be dropped before.
 fn evaluated(aggregate: &AggregateExec) -> Vec<Evaluated> {
     let schema = aggregate.input_schema();
-    // With groups they are not, but nobody promises that.
+    // Where there are groups, arguments are evaluated of all rows, but nobody promises that.
     let of_all = |arg: &Arc<dyn PhysicalExpr>| !aggregate.group_expr().is_empty() && !can_fail(arg, &schema);
     let groups = aggregate.group_expr().expr().iter().map(|(expr, _)| (Arc::clone(expr), true));
     let functions = aggregate.aggr_expr().iter().zip(aggregate.filter_expr());
@@ -109,17 +111,21 @@ fn projected(items: &[ProjectionExpr], input: &Arc<dyn ExecutionPlan>) -> Result
     ProjectionExec::try_new(answers.put_into_all(items)?, with_scan(input, source)?).map(Some)
 }
 
-/// The aggregation over another input, which gives some answers out.
-fn over(aggregate: &AggregateExec, input: Arc<dyn ExecutionPlan>, answers: &Answers) -> Result<AggregateExec> {
+/// The aggregation over another input, which gives some answers out; `None` if it would not be the same.
+fn over(aggregate: &AggregateExec, input: Arc<dyn ExecutionPlan>, answers: &Answers) -> Result<Option<AggregateExec>> {
     let groups = aggregate.group_expr();
     let group = |(expr, name): &(Arc<dyn PhysicalExpr>, String)| Ok((answers.put_into(expr)?, name.clone()));
     let group_exprs = groups.expr().iter().map(group).collect::<Result<Vec<_>>>()?;
     let groups = PhysicalGroupBy::new(group_exprs, groups.null_expr().to_vec(), groups.groups().to_vec(), false);
     let schema = input.schema();
     let functions = aggregate.aggr_expr().iter().map(|function| function_over(function, answers, &schema)).collect::<Result<Vec<_>>>()?;
+    // What a query has said of a column of its output is not known here.
+    if functions.iter().zip(aggregate.aggr_expr()).any(|(over, function)| over.field() != function.field()) {
+        return Ok(None);
+    }
     let filters = aggregate.filter_expr().iter().map(|filter| filter.as_ref().map(|filter| answers.put_into(filter)).transpose());
     let filters = filters.collect::<Result<Vec<_>>>()?;
-    AggregateExec::try_new(*aggregate.mode(), groups, functions, filters, input, schema)
+    AggregateExec::try_new(*aggregate.mode(), groups, functions, filters, input, schema).map(Some)
 }
 
 /// The function with other arguments, over an input of this schema.
@@ -222,14 +228,25 @@ impl<'a> Uses<'a> {
     }
 }
 
-/// How many children of an expression are evaluated of all rows that it is: of the others it depends on what the first one says.
+/// How many children of an expression, the first ones, are evaluated of all rows that it is evaluated of. The others may depend on what those say, as behind `AND`, or be about something else than rows, as in a lambda.
 fn certain_children(expr: &Arc<dyn PhysicalExpr>) -> usize {
-    let is_logical = |binary: &BinaryExpr| matches!(binary.op(), Operator::And | Operator::Or);
-    if expr.is::<CaseExpr>() || expr.downcast_ref::<BinaryExpr>().is_some_and(is_logical) {
-        return 1;
+    if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
+        return if matches!(binary.op(), Operator::And | Operator::Or) { 1 } else { 2 };
     }
-    let is_lazy = expr.downcast_ref::<ScalarFunctionExpr>().is_some_and(|call| call.fun().short_circuits());
-    if is_lazy { 0 } else { expr.children().len() }
+    if let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() {
+        return if call.fun().short_circuits() { 0 } else { call.args().len() };
+    }
+    if expr.is::<InListExpr>() || expr.is::<LikeExpr>() {
+        return 2;
+    }
+    let is_of_one = expr.is::<CaseExpr>()
+        || expr.is::<CastExpr>()
+        || expr.is::<TryCastExpr>()
+        || expr.is::<NotExpr>()
+        || expr.is::<NegativeExpr>()
+        || expr.is::<IsNullExpr>()
+        || expr.is::<IsNotNullExpr>();
+    usize::from(is_of_one)
 }
 
 /// What stands for expressions.

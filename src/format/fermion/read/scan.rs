@@ -258,7 +258,7 @@ impl FermionScan {
 
     /// Fetches the stripes that have been planned, or their columns to select by.
     fn fetch_group(&mut self) -> Result<Step> {
-        let group = self.groups.take_planned(self.request.select_bytes_together);
+        let group = self.groups.take_planned(self.request.select_bytes_together, self.request.ahead_bytes);
         if !group.iter().any(Planned::is_selecting) {
             return self.fetch_pages(group);
         }
