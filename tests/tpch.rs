@@ -44,6 +44,33 @@ async fn the_22_queries_agree_with_parquet() {
     assert_eq!(empty, Vec::<String>::new(), "queries whose agreement says nothing");
 }
 
+/// Of `lineitem`, with what its rows say when they are read back.
+#[tokio::test(flavor = "multi_thread")]
+async fn compression_is_a_choice_between_bytes_and_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let context = session();
+    // So that rows are written in one order.
+    run(&context, "SET datafusion.execution.target_partitions = 1").await;
+    context.register_table("source", Arc::new(data::table("lineitem", SCALE / 10.0).unwrap())).unwrap();
+    let sums = |table: &str| {
+        format!(
+            "SELECT l_returnflag, count(*), sum(l_orderkey), sum(l_extendedprice), min(l_shipdate), max(l_comment), sum(length(l_comment)) FROM {table} \
+             GROUP BY l_returnflag ORDER BY l_returnflag"
+        )
+    };
+    let expected = run(&context, &sums("source")).await;
+    let mut sizes = Vec::new();
+    for options in ["OPTIONS ('fermion.compression' 'fast')", "", "OPTIONS (compression balanced)", "OPTIONS (compression small)"] {
+        let file = dir.path().join(format!("{}.fermion", sizes.len()));
+        run(&context, &format!("COPY source TO '{}' STORED AS FERMION {options}", file.display())).await;
+        run(&context, &format!("CREATE OR REPLACE EXTERNAL TABLE written STORED AS FERMION LOCATION '{}'", file.display())).await;
+        agree::check(&expected, &run(&context, &sums("written")).await).unwrap_or_else(|difference| panic!("{options}: {difference}"));
+        sizes.push(std::fs::metadata(&file).unwrap().len());
+    }
+    let [fast, default, balanced, small] = sizes[..] else { panic!("{sizes:?}") };
+    assert!(fast > balanced && balanced == default && balanced > small, "{sizes:?}");
+}
+
 fn session() -> SessionContext {
     let context = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(4));
     datafusion_fermion::register(&context).unwrap();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::datasource::physical_plan::FileScanConfigBuilder;
+use datafusion::datasource::physical_plan::{FileScanConfig, FileScanConfigBuilder};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
 use datafusion::physical_plan::aggregates::AggregateExec;
@@ -25,8 +25,13 @@ pub(super) fn takes_any_order(aggregate: &AggregateExec) -> bool {
 
 /// The scan of one of our formats that makes the batches of a plan, if it gives all of its rows: which the first ones are depends on the order.
 pub(super) fn scan_of(plan: &Arc<dyn ExecutionPlan>) -> Option<&FormatSource> {
+    config_of(plan).map(|(_, source)| source)
+}
+
+/// The same scan, and which files it reads.
+pub(super) fn config_of(plan: &Arc<dyn ExecutionPlan>) -> Option<(&FileScanConfig, &FormatSource)> {
     let (config, source) = maker(plan).downcast_ref::<DataSourceExec>()?.downcast_to_file_source::<FormatSource>()?;
-    config.limit.is_none().then_some(source)
+    config.limit.is_none().then_some((config, source))
 }
 
 /// The plan with `source` in the place of the one that [`scan_of`] finds; without one, the plan as it is.

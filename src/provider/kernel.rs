@@ -145,9 +145,13 @@ fn beside_null(expr: &Arc<dyn PhysicalExpr>) -> Option<&Arc<dyn PhysicalExpr>> {
 mod tests {
     use super::*;
     use arrow::array::{AsArray, Int32Array, StringViewArray};
-    use arrow::datatypes::{DataType, Field};
+    use arrow::compute::{cast, sort};
+    use arrow::datatypes::{DataType, Field, TimeUnit};
+    use arrow::record_batch::RecordBatch;
     use datafusion::common::ScalarValue;
-    use datafusion::physical_expr::expressions::{binary, col, is_null, like, lit};
+    use datafusion::physical_expr::expressions::{binary, col, in_list, is_not_null, is_null, like, lit, not};
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
 
     fn all(parts: Vec<Arc<dyn PhysicalExpr>>, schema: &Schema) -> Arc<dyn PhysicalExpr> {
         parts.into_iter().reduce(|all, part| binary(all, Operator::And, part, schema).unwrap()).unwrap()
@@ -255,5 +259,205 @@ mod tests {
             assert_eq!(kernel.pass(&values).unwrap().set_indices().collect::<Vec<_>>(), [1, 2, 3]);
             assert_eq!(kernel.pass(&values.slice(1, 2)).unwrap().set_indices().collect::<Vec<_>>(), [0, 1]);
         }
+    }
+
+    const OPERATORS: [Operator; 6] = [Operator::Eq, Operator::NotEq, Operator::Lt, Operator::LtEq, Operator::Gt, Operator::GtEq];
+    const PIECES: [&str; 6] = ["a", "b", "ab", ".", "é", "google"];
+    /// Patterns of two pieces that are looked for here.
+    const PATTERNS: [&str; 8] = ["1", "1%", "%1%", "1%2", "%1%2", "%1%2%", "1%2%1", "%%1%"];
+    const OTHER_PATTERNS: [&str; 4] = ["%", "%1", "1_", "%1_2%"];
+
+    /// Random questions about a column of numbers or of text, and random values.
+    struct Questions {
+        schema: Schema,
+        random: StdRng,
+        /// The least and the greatest number.
+        limits: (i32, i32),
+    }
+
+    impl Questions {
+        fn new(seed: u64, data_type: DataType, limits: (i32, i32)) -> Self {
+            Self { schema: Schema::new(vec![Field::new("c", data_type, true)]), random: StdRng::seed_from_u64(seed), limits }
+        }
+
+        fn data_type(&self) -> &DataType {
+            self.schema.field(0).data_type()
+        }
+
+        fn is_text(&self) -> bool {
+            *self.data_type() == DataType::Utf8View
+        }
+
+        fn column(&self) -> Arc<dyn PhysicalExpr> {
+            col("c", &self.schema).unwrap()
+        }
+
+        fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+            of[self.random.random_range(0..of.len())]
+        }
+
+        /// One of few, so that they meet, or a limit.
+        fn number(&mut self) -> i32 {
+            let (least, greatest) = self.limits;
+            let other = self.random.random_range(0..25);
+            self.pick(&[least, greatest, other, other, other, other])
+        }
+
+        /// Of pieces that patterns have, too; half of them so short that they meet.
+        fn text(&mut self) -> String {
+            let most = self.pick(&[2, 9]);
+            (0..self.random.random_range(0..most)).map(|_| self.pick(&PIECES)).collect()
+        }
+
+        fn values(&mut self, rows: usize, has_nulls: bool) -> ArrayRef {
+            let nulls = if has_nulls { 0.2 } else { 0.0 };
+            if self.is_text() {
+                let texts: StringViewArray = (0..rows).map(|_| (!self.random.random_bool(nulls)).then(|| self.text())).collect();
+                return Arc::new(texts);
+            }
+            let numbers: Int32Array = (0..rows).map(|_| (!self.random.random_bool(nulls)).then(|| self.number())).collect();
+            cast(&numbers, self.data_type()).unwrap()
+        }
+
+        fn constant(&mut self) -> Arc<dyn PhysicalExpr> {
+            lit(ScalarValue::try_from_array(&self.values(1, false), 0).unwrap())
+        }
+
+        fn comparison(&mut self) -> Arc<dyn PhysicalExpr> {
+            let count = if self.is_text() { 2 } else { OPERATORS.len() };
+            let (operator, column, constant) = (self.pick(&OPERATORS[..count]), self.column(), self.constant());
+            let (left, right) = if self.random.random_bool(0.5) { (column, constant) } else { (constant, column) };
+            binary(left, operator, right, &self.schema).unwrap()
+        }
+
+        fn between(&mut self) -> Arc<dyn PhysicalExpr> {
+            let bounds = [Operator::GtEq, Operator::LtEq].map(|operator| binary(self.column(), operator, self.constant(), &self.schema).unwrap());
+            all(bounds.to_vec(), &self.schema)
+        }
+
+        fn list(&mut self, negated: bool) -> Arc<dyn PhysicalExpr> {
+            let mut values: Vec<_> = (0..self.pick(&[1, 3, 9, 30])).map(|_| self.constant()).collect();
+            if self.random.random_bool(0.2) {
+                values.push(lit(ScalarValue::try_from(self.data_type()).unwrap()));
+            }
+            in_list(self.column(), values, &negated, &self.schema).unwrap()
+        }
+
+        fn pattern(&mut self, patterns: &[&str]) -> Arc<dyn PhysicalExpr> {
+            let (one, two) = (self.pick(&PIECES), self.pick(&PIECES));
+            let text = self.pick(patterns).replace('1', one).replace('2', two);
+            like(self.random.random_bool(0.3), false, self.column(), lit(ScalarValue::Utf8View(Some(text))), &self.schema).unwrap()
+        }
+
+        /// One that is answered here.
+        fn question(&mut self) -> Arc<dyn PhysicalExpr> {
+            match (self.random.random_range(0..3), self.is_text()) {
+                (0, _) => self.comparison(),
+                (_, true) => self.pattern(&PATTERNS),
+                (1, false) => self.between(),
+                _ => self.list(false),
+            }
+        }
+
+        /// One that is the engine's.
+        fn other(&mut self) -> Arc<dyn PhysicalExpr> {
+            match (self.random.random_range(0..5), self.is_text()) {
+                (0, _) => not(self.comparison()).unwrap(),
+                (1, _) => is_null(self.column()).unwrap(),
+                (2, _) => is_not_null(self.column()).unwrap(),
+                (3, _) => binary(self.comparison(), Operator::Or, self.question(), &self.schema).unwrap(),
+                (_, true) => self.pattern(&OTHER_PATTERNS),
+                _ => self.list(true),
+            }
+        }
+
+        /// Some at once, where null may pass, and whether they are answered here.
+        fn any(&mut self) -> (Arc<dyn PhysicalExpr>, bool) {
+            let mut parts: Vec<_> = (0..self.random.random_range(1..5)).map(|_| self.question()).collect();
+            let is_answered = self.random.random_bool(0.9);
+            if !is_answered {
+                let at = self.random.random_range(0..=parts.len());
+                parts.insert(at, self.other());
+            }
+            let (parts, null) = (all(parts, &self.schema), is_null(self.column()).unwrap());
+            let expr = match self.random.random_range(0..4) {
+                0 => binary(null, Operator::Or, parts, &self.schema).unwrap(),
+                1 => binary(parts, Operator::Or, null, &self.schema).unwrap(),
+                _ => parts,
+            };
+            (expr, is_answered)
+        }
+    }
+
+    fn questions() -> impl Iterator<Item = Questions> {
+        let columns = [
+            (DataType::Int8, (-128, 127)),
+            (DataType::UInt8, (0, 255)),
+            (DataType::Int32, (i32::MIN, i32::MAX)),
+            (DataType::Int64, (-9, 99)),
+            (DataType::Date32, (-9, 99)),
+            (DataType::Timestamp(TimeUnit::Millisecond, None), (-9, 99)),
+            (DataType::Decimal128(20, 0), (-9, 99)),
+            (DataType::Utf8View, (0, 0)),
+        ];
+        (0..).zip(columns).map(|(seed, (data_type, limits))| Questions::new(seed, data_type, limits))
+    }
+
+    fn engine(expr: &Arc<dyn PhysicalExpr>, batch: &RecordBatch) -> BooleanBuffer {
+        let passed = expr.evaluate(batch).unwrap().into_array(batch.num_rows()).unwrap();
+        let passed: &BooleanArray = passed.as_boolean();
+        passed.nulls().map_or(passed.values().clone(), |nulls| passed.values() & nulls.inner())
+    }
+
+    #[test]
+    fn random_questions_pass_what_the_engine_does() {
+        for mut questions in questions() {
+            let (long, short) = (questions.values(1100, true), questions.values(300, false));
+            let arrays = [long.slice(13, 500), long.slice(0, 0), long, short];
+            let schema = Arc::new(questions.schema.clone());
+            let batches = arrays.map(|array| RecordBatch::try_new(Arc::clone(&schema), vec![array]).unwrap());
+            for _ in 0..200 {
+                let (expr, is_answered) = questions.any();
+                let kernel = Kernel::of(&expr, &schema);
+                assert_eq!(kernel.is_some(), is_answered, "{expr}");
+                let Some(kernel) = kernel else { continue };
+                for batch in &batches {
+                    assert_eq!(kernel.pass(batch.column(0)).unwrap(), engine(&expr, batch), "{expr} of {}", batch.num_rows());
+                }
+            }
+        }
+    }
+
+    /// The bounds of one page of these values.
+    fn bounds(values: &ArrayRef) -> RowBounds {
+        // Nulls are sorted to the front.
+        let (sorted, nulls, last) = (sort(values, None).unwrap(), values.null_count(), values.len() - 1);
+        RowBounds { rows: 0..values.len(), min: sorted.slice(nulls.min(last), 1), max: sorted.slice(last, 1), null_counts: vec![nulls as u64].into() }
+    }
+
+    #[test]
+    fn what_bounds_settle_of_random_questions_is_what_passes() {
+        let (mut of_all, mut of_none) = (0, 0);
+        for mut questions in questions() {
+            for _ in 0..300 {
+                let (expr, _) = questions.any();
+                let Some(kernel) = Kernel::of(&expr, &questions.schema) else { continue };
+                let rows = questions.pick(&[1, 2, 3]);
+                let values = questions.values(rows, true);
+                let passed = kernel.pass(&values).unwrap().count_set_bits();
+                match kernel.settled(&bounds(&values)) {
+                    Settled::All => {
+                        assert_eq!(passed, rows, "{expr} of {values:?}");
+                        of_all += 1;
+                    }
+                    Settled::None => {
+                        assert_eq!(passed, 0, "{expr} of {values:?}");
+                        of_none += 1;
+                    }
+                    Settled::Open => {}
+                }
+            }
+        }
+        assert!(of_all > 0 && of_none > 0, "{of_all} {of_none}");
     }
 }

@@ -69,10 +69,10 @@ impl<F: TableFormat> OptionsOf<F> {
         Ok(options)
     }
 
-    /// Sets a statement's options. In the order of their names, so that the same statement always fails with the same error.
+    /// Sets a statement's options. In the order of their names, so that the same statement always fails with the same error, and a level counts beside the `compression` that has one, however they are spelled.
     pub(super) fn alter(&mut self, statement: &HashMap<String, String>) -> Result<()> {
         let mut entries: Vec<_> = statement.iter().collect();
-        entries.sort_unstable();
+        entries.sort_unstable_by_key(|(key, _)| (own_name::<F>(key), *key));
         for (key, value) in entries {
             match own_name::<F>(key) {
                 Some(name) => self.set_by_name(name, value)?,
@@ -196,6 +196,16 @@ mod tests {
             assert_eq!(altered(&[(key, "100")]).unwrap().write.page_rows, 100, "{key}");
         }
         assert_eq!(altered(&[("execution.keep_partition_by_columns", "true"), ("aws.region", "x")]).unwrap(), FermionOptions::default());
+    }
+
+    #[test]
+    fn a_level_counts_beside_the_compression_that_has_one() {
+        for [compression, level] in
+            [["compression", "zstd_level"], ["format.compression", "fermion.zstd_level"], ["fermion.compression", "zstd_level"]]
+        {
+            assert_eq!(altered(&[(level, "5"), (compression, "small")]).unwrap().write.zstd_level, Some(5), "{compression}, {level}");
+            assert_eq!(altered(&[(compression, "small")]).unwrap().write.zstd_level, Some(9));
+        }
     }
 
     #[test]

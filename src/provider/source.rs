@@ -346,6 +346,16 @@ impl FormatSource {
         column < self.table.file_schema().fields().len()
     }
 
+    /// Rows of a file, and how many different values they have in a stored column, if that is known without reading.
+    pub(super) fn different_values(&self, file: &PartitionedFile, column: usize) -> Option<(u64, u64)> {
+        let meta = cached(self.caches.as_ref()?, &file.object_meta, self.kind)?.meta;
+        let position = self.positions.of_column(column);
+        let name = self.table.file_schema().fields().get(column)?.name();
+        let is_there = meta.name(position).is_some_and(|found| found == name);
+        let summary = if is_there { meta.column_summary(position).ok()?? } else { return None };
+        Some((meta.row_count(), summary.distinct_count?))
+    }
+
     /// The scan of rows that are known, in whatever order.
     pub(super) fn of_rows(&self) -> Self {
         Self { predicate: None, sort_order: None, metrics: ExecutionPlanMetricsSet::new(), ..self.clone() }

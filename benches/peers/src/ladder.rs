@@ -12,7 +12,7 @@ use crate::random::{Random, shuffled};
 use crate::words::{Script, words};
 
 /// The shares of rows that filters leave, in parts of [`WHOLE`].
-pub(crate) const SHARES: [u64; 8] = [1, 10, 100, 1_000, 10_000, 50_000, 90_000, WHOLE];
+pub(crate) const SHARES: [u64; 10] = [1, 10, 100, 1_000, 10_000, 20_000, 33_000, 50_000, 90_000, WHOLE];
 pub(crate) const WHOLE: u64 = 100_000;
 
 /// `day` has [`WHOLE`] values from this one on, in days since 1970: 1850-01-01.
@@ -20,7 +20,11 @@ pub(crate) const FIRST_DAY: i64 = -43_830;
 /// `code` has so many values.
 pub(crate) const CODES: u64 = 1000;
 /// `class` has a value for each of the first shares, by its index.
-pub(crate) const CLASSES: usize = 6;
+pub(crate) const CLASSES: usize = 7;
+/// `quantity` and `amount`, which do not follow from the rank: the one from 1 to this, ...
+pub(crate) const QUANTITIES: i64 = 50;
+/// ... the other less than so many hundredths.
+pub(crate) const AMOUNTS: u64 = 10_000_000;
 
 const SEED: u64 = 7;
 const BATCH_ROWS: usize = 8192;
@@ -75,8 +79,8 @@ fn columns(ranks: &[u64], rows: u64) -> Result<Vec<ArrayRef>> {
         Arc::new(StringViewArray::from_iter_values(each().map(|rank| text(rank, part(rank))))),
         Arc::new(Date32Array::from_iter_values(each().map(|rank| small(part(rank).wrapping_add_signed(FIRST_DAY))))),
         Arc::new(decimal(Decimal128Array::from_iter_values(each().map(i128::from)))?),
-        Arc::new(Int64Array::from_iter_values(each().map(|rank| of(rank, 1).between(1, 51)))),
-        Arc::new(decimal(Decimal128Array::from_iter_values(each().map(|rank| i128::from(of(rank, 2).below(10_000_000)))))?),
+        Arc::new(Int64Array::from_iter_values(each().map(|rank| of(rank, 1).between(1, QUANTITIES + 1)))),
+        Arc::new(decimal(Decimal128Array::from_iter_values(each().map(|rank| i128::from(of(rank, 2).below(AMOUNTS)))))?),
         Arc::new(StringViewArray::from_iter_values(each().map(comment))),
     ])
 }

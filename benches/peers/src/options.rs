@@ -33,7 +33,7 @@ impl Options {
     pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
         let mut options = Self {
             suites: SUITES.map(str::to_owned).into(),
-            sides: SIDES.into(),
+            sides: Side::usual(),
             scale: 1.0,
             rows: 1_000_000,
             columns: vec![1_000, 10_000, 100_000],

@@ -40,16 +40,15 @@ pub(crate) struct Cost {
 impl Session {
     /// A session of one side that knows its tables, and has read what it takes to know them.
     pub(crate) async fn open(side: Side, tables: &Tables, partitions: usize) -> Result<Self> {
-        let session = Self::new(side, partitions)?;
+        let session = Self::new(side, partitions).await?;
         session.create(tables).await?;
         Ok(session)
     }
 
     /// A session without tables.
-    fn new(side: Side, partitions: usize) -> Result<Self> {
-        let mut config = SessionConfig::new().with_target_partitions(partitions);
-        side.configure(config.options_mut())?;
-        let context = context(config)?;
+    async fn new(side: Side, partitions: usize) -> Result<Self> {
+        let context = context(SessionConfig::new().with_target_partitions(partitions))?;
+        side.configure(&context).await?;
         let store = Arc::new(CountingStore::default());
         let local = ObjectStoreUrl::local_filesystem();
         context.register_object_store(local.as_ref(), Arc::clone(&store) as _);
@@ -111,7 +110,7 @@ impl Session {
         if self.side.files.is_none() {
             return Ok(None);
         }
-        let session = Self::new(self.side, self.partitions)?;
+        let session = Self::new(self.side, self.partitions).await?;
         let start = Instant::now();
         session.create(tables).await?;
         session.run(query).await?;
@@ -130,7 +129,7 @@ impl Session {
 
     /// What it reads in a session that has never seen the tables.
     pub(crate) async fn first_traffic(&self, tables: &Tables, query: &Query) -> Result<Traffic> {
-        let session = Self::new(self.side, self.partitions)?;
+        let session = Self::new(self.side, self.partitions).await?;
         session.store.counting(true);
         session.create(tables).await?;
         session.run(query).await?;

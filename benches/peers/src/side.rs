@@ -1,7 +1,7 @@
 //! The sides: the ways to keep a table that are compared.
 
-use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
+use datafusion::prelude::SessionContext;
 
 /// One way to keep tables.
 #[derive(Debug, Clone, Copy)]
@@ -11,6 +11,8 @@ pub(crate) struct Side {
     pub(crate) files: Option<Files>,
     /// What its sessions have set.
     settings: &'static [(&'static str, &'static str)],
+    /// Whether it is there only when it is named.
+    is_extra: bool,
 }
 
 /// What a side's files are. Sides with the same files share them.
@@ -32,13 +34,17 @@ const FERMION: Files = Files { stored_as: "FERMION", extension: "fermion", write
 const PUSHDOWN: [(&str, &str); 2] =
     [("datafusion.execution.parquet.pushdown_filters", "true"), ("datafusion.execution.parquet.reorder_filters", "true")];
 
+/// Fermion's filters prune in the scan, and are evaluated above it.
+const ABOVE: [(&str, &str); 1] = [("fermion.pushdown_filters", "false")];
+
 /// In the order of the columns of every table. The first is what the others are plotted against, the last what is compared with all others.
-pub(crate) const SIDES: [Side; 5] = [
-    Side { name: "Parquet", files: Some(PARQUET), settings: &[] },
-    Side { name: "Parquet+pushdown", files: Some(PARQUET), settings: &PUSHDOWN },
-    Side { name: "Vortex", files: Some(VORTEX), settings: &[] },
-    Side { name: "MemTable", files: None, settings: &[] },
-    Side { name: "Fermion", files: Some(FERMION), settings: &[] },
+pub(crate) const SIDES: [Side; 6] = [
+    Side { name: "Parquet", files: Some(PARQUET), settings: &[], is_extra: false },
+    Side { name: "Parquet+pushdown", files: Some(PARQUET), settings: &PUSHDOWN, is_extra: false },
+    Side { name: "Vortex", files: Some(VORTEX), settings: &[], is_extra: false },
+    Side { name: "MemTable", files: None, settings: &[], is_extra: false },
+    Side { name: "Fermion+above", files: Some(FERMION), settings: &ABOVE, is_extra: true },
+    Side { name: "Fermion", files: Some(FERMION), settings: &[], is_extra: false },
 ];
 
 impl Side {
@@ -47,7 +53,16 @@ impl Side {
         SIDES.into_iter().find(|side| side.name.eq_ignore_ascii_case(name))
     }
 
-    pub(crate) fn configure(&self, options: &mut ConfigOptions) -> Result<()> {
-        self.settings.iter().try_for_each(|(key, value)| options.set(key, value))
+    /// Those that are measured where none are named.
+    pub(crate) fn usual() -> Vec<Self> {
+        SIDES.into_iter().filter(|side| !side.is_extra).collect()
+    }
+
+    /// Sets what its sessions have set in one that knows all formats.
+    pub(crate) async fn configure(&self, context: &SessionContext) -> Result<()> {
+        for (key, value) in self.settings {
+            context.sql(&format!("SET {key} = {value}")).await?;
+        }
+        Ok(())
     }
 }

@@ -293,3 +293,215 @@ fn packed(bytes: &[u8; WORD]) -> u64 {
     let byte = |eight: &[u8; 8]| u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
     eights.iter().zip((0..).step_by(8)).fold(0, |word, (eight, at)| word | byte(eight) << at)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Decimal128Array, Int64Array, PrimitiveArray, UInt32Array, new_null_array};
+    use arrow::buffer::{NullBuffer, ScalarBuffer};
+    use arrow::datatypes::*;
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    /// About those of words, and of what bounds are looked for in.
+    const LENGTHS: [usize; 8] = [0, 1, 63, 64, 65, 512, 1025, 2100];
+    /// Arrays that are cut begin here: not with a byte of their nulls.
+    const CUT: usize = 13;
+
+    /// A type, the least and the greatest number it stores, and what makes arrays of numbers.
+    struct Type {
+        data_type: DataType,
+        limits: (i128, i128),
+        array: fn(&DataType, &[i128], Option<NullBuffer>) -> ArrayRef,
+    }
+
+    fn of<T: ArrowPrimitiveType>(data_type: DataType) -> Type
+    where
+        T::Native: Into<i128> + TryFrom<i128>,
+    {
+        let limits = (T::Native::MIN_TOTAL_ORDER.into(), T::Native::MAX_TOTAL_ORDER.into());
+        Type { data_type, limits, array: array_of::<T> }
+    }
+
+    fn array_of<T: ArrowPrimitiveType>(data_type: &DataType, numbers: &[i128], nulls: Option<NullBuffer>) -> ArrayRef
+    where
+        T::Native: TryFrom<i128>,
+    {
+        let values: ScalarBuffer<T::Native> = numbers.iter().map(|number| T::Native::try_from(*number).ok().unwrap()).collect();
+        Arc::new(PrimitiveArray::<T>::new(values, nulls).with_data_type(data_type.clone()))
+    }
+
+    fn types() -> Vec<Type> {
+        use DataType::*;
+        use TimeUnit::*;
+        vec![
+            of::<Int8Type>(Int8),
+            of::<Int16Type>(Int16),
+            of::<Int32Type>(Int32),
+            of::<Int64Type>(Int64),
+            of::<UInt8Type>(UInt8),
+            of::<UInt16Type>(UInt16),
+            of::<UInt32Type>(UInt32),
+            of::<UInt64Type>(UInt64),
+            of::<Date32Type>(Date32),
+            of::<Date64Type>(Date64),
+            of::<Time32SecondType>(Time32(Second)),
+            of::<Time32MillisecondType>(Time32(Millisecond)),
+            of::<Time64MicrosecondType>(Time64(Microsecond)),
+            of::<Time64NanosecondType>(Time64(Nanosecond)),
+            of::<TimestampSecondType>(Timestamp(Second, None)),
+            of::<TimestampMillisecondType>(Timestamp(Millisecond, None)),
+            of::<TimestampMicrosecondType>(Timestamp(Microsecond, Some("UTC".into()))),
+            of::<TimestampNanosecondType>(Timestamp(Nanosecond, None)),
+            of::<DurationSecondType>(Duration(Second)),
+            of::<DurationMillisecondType>(Duration(Millisecond)),
+            of::<DurationMicrosecondType>(Duration(Microsecond)),
+            of::<DurationNanosecondType>(Duration(Nanosecond)),
+            of::<Decimal32Type>(Decimal32(9, 1)),
+            of::<Decimal64Type>(Decimal64(18, 2)),
+            of::<Decimal128Type>(Decimal128(38, 2)),
+        ]
+    }
+
+    /// Numbers of a type: the limits and what lies about 0, some that ascend slowly, some that are far from each other, and one again and again.
+    fn numbers(limits: (i128, i128), rows: usize) -> [Vec<i128>; 4] {
+        let shaped = |number: fn((i128, i128), i128) -> i128| -> Vec<i128> {
+            (0..).take(rows).map(|row| number(limits, row).clamp(limits.0, limits.1)).collect()
+        };
+        [
+            shaped(|(low, high), row| [low, -1, 0, high, 1, low + 1, 7, high - 1, 40][usize::try_from(row % 9).unwrap()]),
+            shaped(|_, row| row / 3 - 20),
+            shaped(|(_, high), row| (row * 7919 % 2048 - 1024) * (high / 1024).max(1)),
+            shaped(|_, _| 7),
+        ]
+    }
+
+    /// Arrays, whole or with nulls and cut, and what all of their values are stored as: of nulls that is looked at, too.
+    fn arrays(of: &Type) -> Vec<(ArrayRef, Vec<i128>)> {
+        let mut arrays = Vec::new();
+        for rows in LENGTHS {
+            for numbers in numbers(of.limits, CUT + rows) {
+                let valid: NullBuffer = (0..numbers.len()).map(|row| row % 5 != 2).collect();
+                let cut = numbers[CUT..].to_vec();
+                arrays.push(((of.array)(&of.data_type, &cut, None), cut.clone()));
+                arrays.push(((of.array)(&of.data_type, &numbers, Some(valid)).slice(CUT, rows), cut));
+            }
+        }
+        arrays
+    }
+
+    /// Of none, one, few and many, some of them twice, in any order, close together and far from each other, and of what no array of a type has.
+    fn lists(limits: (i128, i128)) -> Vec<Vec<i128>> {
+        let (low, high) = limits;
+        let [_, _, far, _] = numbers(limits, 700);
+        vec![
+            vec![],
+            vec![0],
+            vec![7; 3],
+            vec![high, low],
+            vec![high.saturating_add(1), low.saturating_sub(1)],
+            (0..8).rev().collect(),
+            (0..9).chain(0..9).collect(),
+            (-300..300).collect(),
+            (-3000..3000).step_by(7).chain([high, low]).collect(),
+            far.into_iter().step_by(3).chain(0..9).collect(),
+        ]
+    }
+
+    #[test]
+    fn types_have_limits_and_arrays_a_first_value() {
+        for of in types() {
+            assert_eq!(limits(&of.data_type), Some(of.limits), "{}", of.data_type);
+            for (array, numbers) in arrays(&of) {
+                assert_eq!(first(&array), numbers.first().copied(), "{} {}", array.len(), of.data_type);
+            }
+        }
+    }
+
+    #[test]
+    fn values_within_bounds_are_those_a_range_contains() {
+        for of in types() {
+            let (low, high) = of.limits;
+            let bounds = [low, -1, 0, 7, high - 1, high].map(|bound| bound.clamp(low, high));
+            for (array, numbers) in arrays(&of) {
+                for (low, high) in bounds.iter().flat_map(|low| bounds.map(|high| (*low, high))) {
+                    let expected: BooleanBuffer = numbers.iter().map(|number| (low..=high).contains(number)).collect();
+                    assert_eq!(within(&array, low, high), Some(expected), "{low} to {high} in {} {}", array.len(), of.data_type);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bounds_beyond_a_type_have_none_within_or_are_not_compared() {
+        for of in types() {
+            let (low, high) = of.limits;
+            let (Some(below), Some(beyond)) = (low.checked_sub(1), high.checked_add(1)) else { continue };
+            let array = (of.array)(&of.data_type, &[low, 0, high], None);
+            for (low, high) in [(beyond, high), (low, below), (beyond, below)] {
+                assert_eq!(within(&array, low, high), Some(BooleanBuffer::new_unset(3)), "{low} to {high} in {}", of.data_type);
+            }
+            for (low, high) in [(below, 0), (0, beyond), (below, beyond), (below, below)] {
+                assert_eq!(within(&array, low, high), None, "{low} to {high} in {}", of.data_type);
+            }
+        }
+    }
+
+    #[test]
+    fn values_of_a_list_are_those_a_set_contains() {
+        for of in types() {
+            let arrays = arrays(&of);
+            for list in lists(of.limits) {
+                let set: BTreeSet<i128> = list.iter().copied().collect();
+                let list = List::new(list);
+                for (array, numbers) in &arrays {
+                    let expected: BooleanBuffer = numbers.iter().map(|number| set.contains(number)).collect();
+                    assert_eq!(list.find_in(array), Some(expected), "{set:?} in {} {}", array.len(), of.data_type);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn so_many_have_no_sieve_and_are_found_where_they_are_close_together_or_few() {
+        for (count, greatest, is_found) in [(30_000, 65_535, true), (30_000, 65_536, true), (40_000, 65_535, true), (40_000, 65_536, false)] {
+            let values: Vec<u32> = vec![greatest, count, 0, count - 1, 7];
+            let expected: BooleanBuffer = values.iter().map(|value| *value < count).collect();
+            let list = List::new((0..count).map(i128::from).collect());
+            let array: ArrayRef = Arc::new(UInt32Array::from(values));
+            assert_eq!(list.find_in(&array), is_found.then_some(expected), "{count} up to {greatest}");
+        }
+        let step: i64 = 1_000_003;
+        let array = |rows: i64| Arc::new(Int64Array::from_iter_values((0..rows).map(|row| row * step + row % 2))) as ArrayRef;
+        let expected = |rows: i64| (0..rows).map(|row| row % 2 == 0).collect::<BooleanBuffer>();
+        for (count, is_found) in [(32_768, true), (32_769, false)] {
+            let list = List::new((0..count).map(|index| i128::from(index * step)).collect());
+            assert_eq!(list.find_in(&array(2100)), is_found.then(|| expected(2100)), "{count}");
+            assert_eq!(list.find_in(&array(8)), Some(expected(8)), "{count}");
+        }
+    }
+
+    /// The lower halves of all of them are 0, and their places the same.
+    #[test]
+    fn what_passes_a_sieve_in_vain_is_not_found() {
+        let list = List::new((0..300_i128).map(|index| index << 70).collect());
+        let array: ArrayRef = Arc::new(Decimal128Array::from_iter_values((0..1025_i128).map(|row| row << 69)));
+        let expected: BooleanBuffer = (0..1025).map(|row| row % 2 == 0 && row < 600).collect();
+        assert_eq!(list.find_in(&array), Some(expected));
+    }
+
+    fn other_types() -> impl Iterator<Item = DataType> {
+        use DataType::*;
+        let intervals = [IntervalUnit::YearMonth, IntervalUnit::DayTime, IntervalUnit::MonthDayNano].map(Interval);
+        [Boolean, Float16, Float32, Float64, Utf8, Utf8View, Binary, Decimal256(40, 2)].into_iter().chain(intervals)
+    }
+
+    #[test]
+    fn other_types_are_not_compared() {
+        for data_type in other_types() {
+            let array = new_null_array(&data_type, 3);
+            assert_eq!((limits(&data_type), first(&array)), (None, None), "{data_type}");
+            assert_eq!((within(&array, 0, 7), List::new(vec![0, 7]).find_in(&array)), (None, None), "{data_type}");
+        }
+    }
+}

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::datasource::physical_plan::FileSource;
+use datafusion::datasource::physical_plan::{FileGroup, FileSource};
 use datafusion::error::Result;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
@@ -20,11 +20,11 @@ use datafusion::physical_expr::projection::ProjectionExpr;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode, PhysicalGroupBy};
 use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
-use super::aggregates::{maker, scan_of, takes_any_order, with_maker, with_scan};
+use super::aggregates::{config_of, maker, scan_of, takes_any_order, with_maker, with_scan};
 use super::coded_groups::coded_column;
 use super::codes_of::CodesOf;
 use super::fallible::can_fail;
@@ -79,7 +79,8 @@ fn by_value(aggregate: &AggregateExec) -> Result<Option<AggregateExec>> {
     let Some(source) = scan_of(aggregate.input()) else { return Ok(None) };
     // Groups by one column of strings are found by its codes.
     let coded = coded_column(aggregate);
-    let (outputs, answers) = asked(source.outputs(), &exprs, |output| coded != Some(output) && source.stored(output).is_some(), &schema)?;
+    let is_asked = |output: usize| coded != Some(output) && is_better_in_scan(aggregate.input(), output);
+    let (outputs, answers) = asked(source.outputs(), &exprs, is_asked, &schema)?;
     let Some(source) = wrapped(&source.with_outputs(outputs))? else { return Ok(None) };
     over(aggregate, with_scan(aggregate.input(), source)?, &answers)
 }
@@ -106,9 +107,29 @@ fn evaluated_items(items: &[ProjectionExpr]) -> Vec<Evaluated> {
 /// The same of a projection.
 fn projected(items: &[ProjectionExpr], input: &Arc<dyn ExecutionPlan>) -> Result<Option<ProjectionExec>> {
     let Some(source) = scan_of(input) else { return Ok(None) };
-    let (outputs, answers) = asked(source.outputs(), &evaluated_items(items), |output| source.stored(output).is_some(), &input.schema())?;
+    let (outputs, answers) = asked(source.outputs(), &evaluated_items(items), |output| is_better_in_scan(input, output), &input.schema())?;
     let Some(source) = wrapped(&source.with_outputs(outputs))? else { return Ok(None) };
     ProjectionExec::try_new(answers.put_into_all(items)?, with_scan(input, source)?).map(Some)
+}
+
+/// Whether what a plan above a scan asks of a column of its output is better asked by the scan: a column that files store, and the threads that read it have no more values to evaluate it of than those above would have
+/// rows each, where these are more.
+fn is_better_in_scan(plan: &Arc<dyn ExecutionPlan>, output: usize) -> bool {
+    let Some((config, source)) = config_of(plan) else { return false };
+    let Some(stored) = source.stored(output) else { return false };
+    let partitions = |plan: &Arc<dyn ExecutionPlan>| plan.output_partitioning().partition_count() as u64;
+    let (above, reading) = (partitions(plan), partitions(maker(plan)));
+    if above <= reading {
+        return true;
+    }
+    let Some(column) = stored.downcast_ref::<Column>().map(Column::index) else { return false };
+    let files = config.file_groups.iter().flat_map(FileGroup::iter);
+    let different: Option<Vec<_>> = files.map(|file| source.different_values(file, column)).collect();
+    let total = |(rows, values): (u64, u64), (more_rows, more_values)| (rows.saturating_add(more_rows), values.saturating_add(more_values));
+    different.is_some_and(|files| {
+        let (rows, values) = files.into_iter().fold((0, 0), total);
+        values.saturating_mul(above) <= rows.saturating_mul(reading)
+    })
 }
 
 /// The aggregation over another input, which gives some answers out; `None` if it would not be the same.

@@ -12,7 +12,7 @@ use crate::report::{Part, faster, geometric_mean, seconds};
 use crate::side::{SIDES, Side};
 
 /// In the order of [`SIDES`], so that a side has its color in every plot.
-const COLORS: [&str; SIDES.len()] = ["#8d99ae", "#5c677d", "#e09f3e", "#6a994e", "#9e2a2b"];
+const COLORS: [&str; SIDES.len()] = ["#8d99ae", "#5c677d", "#e09f3e", "#6a994e", "#d68c8c", "#9e2a2b"];
 const AXIS: &str = "#cccccc";
 
 /// Writes `suites.svg`, and `ladder.svg` if there is something to plot in it.
@@ -38,12 +38,17 @@ fn suites(sides: &[Side], parts: &[Part]) -> String {
     let group = BAR * count(sides) + 14.0;
     let mut svg = Svg::new(LEFT + WIDTH + 60.0, 60.0 + group * count(parts));
     legend(&mut svg, sides, LEFT);
-    let of = |part: &Part, side| faster(&part.measured, side, 0).unwrap_or_default();
+    // To hand over what is in memory is no scan, and its bar would leave no room for others.
+    let is_shown = |part: &Part, side: &Side| part.suite != "scan" || side.files.is_some();
+    let of = |part: &Part, side: usize| faster(&part.measured, side, 0).filter(|_| is_shown(part, &sides[side])).unwrap_or_default();
     let most = parts.iter().flat_map(|part| (0..sides.len()).map(move |side| of(part, side))).fold(1.0, f64::max);
     let mut y = 40.0;
     for part in parts {
         svg.text([LEFT - 8.0, y + (group - 14.0) / 2.0 + 4.0], Anchor::End, &part.title);
         for (index, side) in sides.iter().enumerate() {
+            if !is_shown(part, side) {
+                continue;
+            }
             let ratio = of(part, index);
             let width = WIDTH * ratio / most;
             svg.bar([LEFT, y], width, BAR - 2.0, color(side));
@@ -76,11 +81,11 @@ fn ladder(sides: &[Side], parts: &[&Part]) -> String {
 }
 
 fn panel(svg: &mut Svg, sides: &[Side], part: &Part, left: f64, scale: Scale) {
-    const STEP: f64 = 48.0;
+    const STEP: f64 = 38.0;
     svg.text([left, 50.0], Anchor::Start, &part.title);
     for tick in [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0].into_iter().filter(|tick| scale.holds(*tick)) {
         let y = scale.y(tick);
-        svg.line(&[[left, y], [left + 7.0 * STEP, y]], AXIS, 1.0);
+        svg.line(&[[left, y], [left + 9.0 * STEP, y]], AXIS, 1.0);
         svg.text([left - 6.0, y + 4.0], Anchor::End, &tick.to_string());
     }
     for (index, side) in sides.iter().enumerate() {

@@ -1,12 +1,12 @@
 //! Filters of many kinds that leave from one row in 100,000 to all of them.
 
 use super::{Case, Check};
-use crate::ladder::{CLASSES, CODES, FIRST_DAY, SHARES, WHOLE, marker, name};
+use crate::ladder::{AMOUNTS, CLASSES, CODES, FIRST_DAY, QUANTITIES, SHARES, WHOLE, marker, name};
 
 /// Makes a filter for a share, by its index, of so many rows; `None` where the kind has none for it.
 type Filter = fn(usize, u64, u64) -> Option<String>;
 
-const FILTERS: [(&str, Filter); 7] = [
+const FILTERS: [(&str, Filter); 8] = [
     ("int =", equal),
     ("int range", keys),
     ("string range", names),
@@ -14,6 +14,7 @@ const FILTERS: [(&str, Filter); 7] = [
     ("decimal range", prices),
     ("in list", list),
     ("like", like),
+    ("two columns", both),
 ];
 
 /// The case's name ends in its share, after a comma.
@@ -68,6 +69,14 @@ fn list(_: usize, share: u64, rows: u64) -> Option<String> {
 
 fn like(index: usize, _: u64, _: u64) -> Option<String> {
     Some(format!("text like '%{}%'", marker(index)))
+}
+
+/// Numbers of two columns that have nothing to do with each other or the order of the rows, about as many of each.
+fn both(_: usize, share: u64, _: u64) -> Option<String> {
+    let left = share as f64 / WHOLE as f64;
+    let quantity = (left.sqrt() * QUANTITIES as f64).ceil();
+    let cents = left * QUANTITIES as f64 / quantity * AMOUNTS as f64;
+    Some(format!("quantity <= {quantity} and amount < cast('{:.2}' as decimal(15, 2))", cents / 100.0))
 }
 
 /// As much as `share` of what is below `end`, from somewhere inside.

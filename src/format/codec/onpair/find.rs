@@ -61,6 +61,11 @@ impl Marks {
         *self.are_rare.get_or_init(|| codes.iter().filter(is_marked).count() <= codes.len() / RARE)
     }
 
+    /// Whether it is known to take more.
+    pub(super) fn are_common(&self) -> bool {
+        self.are_rare.get() == Some(&false)
+    }
+
     /// Calls back with the index of each code that is marked and the bytes that stand before it, and gives the bytes of all.
     fn each_marked(&self, codes: &[u16], mut each: impl FnMut(usize, usize)) -> usize {
         const FLAGS: u64 = u64::from_le_bytes([Marks::BEGINS; GROUP]);

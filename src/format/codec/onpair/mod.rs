@@ -133,19 +133,20 @@ impl Decode for Coded {
 
     fn decode_kept(&self, range: Range<usize>, keep: &BooleanBuffer, out: &mut Output) -> Result<()> {
         let block = range.start / BLOCK;
+        let wanted = keep.set_indices().map(|index| range.start % BLOCK + index);
         // Of however few of a block, all of it is expanded.
         let expanded = BLOCK.min(self.lengths.count() - block * BLOCK);
-        if keep.count_set_bits() > expanded / FEW {
-            self.decode(range, out)?;
-            return out.keep_last(keep);
-        }
-        let (codes, lengths) = (self.block_codes(block)?, self.block_lengths(block, range.end)?);
-        let wanted = keep.set_indices().map(|index| range.start % BLOCK + index);
-        let Some((bytes, values)) = self.table()?.pick(codes.words()?, lengths.words()?, wanted) else {
-            return Err(other_values(block));
+        let are_few = keep.count_set_bits() <= expanded / FEW;
+        let (bytes, values) = if are_few {
+            let (codes, lengths) = (self.block_codes(block)?, self.block_lengths(block, range.end)?);
+            self.table()?.pick(codes.words()?, lengths.words()?, wanted).ok_or_else(|| other_values(block))?
+        } else {
+            // The others' memory is free again before the next block is expanded.
+            let (bytes, offsets) = self.read_blocks(block..block + 1)?;
+            copied(&bytes, wanted.map(|index| offsets[index] as usize..offsets[index + 1] as usize).collect())
         };
         let bytes = Buffer::from_vec(bytes);
-        if self.utf8 && !self.table()?.ascii {
+        if are_few && self.utf8 && !self.table()?.ascii {
             let is_text = |value: &Range<usize>| bytes.get(value.clone()).is_some_and(|value| simdutf8::basic::from_utf8(value).is_ok());
             if !values.iter().all(is_text) {
                 return Err(Error::invalid_file("a string is not UTF-8"));
@@ -183,6 +184,9 @@ impl Decode for Coded {
             if !lengths.iter().any(|length| pieces.may_be_in(*length as usize)) {
                 continue;
             }
+            if marks.as_ref().is_some_and(|marks| marks.are_common()) {
+                return Ok(None);
+            }
             let codes = self.block_codes(block)?;
             let (values, at) = (Block { table, codes: codes.words()?, lengths }, block * BLOCK - first);
             let are_theirs = match (pieces.first(), &marks) {
@@ -200,6 +204,17 @@ impl Decode for Coded {
         }
         Ok(Some(found.finish().slice(range.start - first, range.len())))
     }
+}
+
+/// Parts of some bytes, one behind the other, and where each is.
+fn copied(bytes: &[u8], mut parts: Vec<Range<usize>>) -> (Vec<u8>, Vec<Range<usize>>) {
+    let mut copied = Vec::with_capacity(parts.iter().map(Range::len).sum());
+    for part in &mut parts {
+        let start = copied.len();
+        copied.extend_from_slice(&bytes[part.clone()]);
+        *part = start..copied.len();
+    }
+    (copied, parts)
 }
 
 fn other_values(block: usize) -> Error {

@@ -91,6 +91,15 @@ impl Table {
                 values.push(0..0);
                 continue;
             }
+            // Lengths of several are added up side by side, as those of one after the other are not.
+            while let Some(group) = codes.get(next..next + GROUP) {
+                let length: usize = group.iter().map(|code| self.length(*code)).sum();
+                if at + length > start {
+                    break;
+                }
+                at += length;
+                next += GROUP;
+            }
             while let Some(&code) = codes.get(next).filter(|code| at + self.length(**code) <= start) {
                 at += self.length(code);
                 next += 1;
