@@ -346,14 +346,16 @@ impl FormatSource {
         column < self.table.file_schema().fields().len()
     }
 
-    /// Rows of a file, and how many different values they have in a stored column, if that is known without reading.
-    pub(super) fn different_values(&self, file: &PartitionedFile, column: usize) -> Option<(u64, u64)> {
+    /// Rows of a file, and about how many values are stored of a column for them, each stripe having its own; if that is known without reading.
+    pub(super) fn stored_values(&self, file: &PartitionedFile, column: usize) -> Option<(u64, u64)> {
         let meta = cached(self.caches.as_ref()?, &file.object_meta, self.kind)?.meta;
         let position = self.positions.of_column(column);
         let name = self.table.file_schema().fields().get(column)?.name();
         let is_there = meta.name(position).is_some_and(|found| found == name);
+        // What is wrong with it is said when it is read.
         let summary = if is_there { meta.column_summary(position).ok()?? } else { return None };
-        Some((meta.row_count(), summary.distinct_count?))
+        let (rows, stripes) = (meta.row_count(), meta.stripe_ranges().len() as u64);
+        Some((rows, summary.distinct_count?.saturating_mul(stripes.max(1)).min(rows)))
     }
 
     /// The scan of rows that are known, in whatever order.

@@ -22,7 +22,7 @@ use vortex::file::OpenOptionsSessionExt;
 use vortex::session::VortexSession;
 
 use crate::dataset::Tables;
-use crate::side::Side;
+use crate::side::{Files, Side};
 use crate::{Result, median};
 
 /// What a side took.
@@ -39,30 +39,30 @@ type Run = (Duration, Duration, [usize; 2]);
 
 /// Measures the sides that have files of their own, in turn.
 pub(crate) async fn measure(columns: usize, names: &[String], tables: &Tables, sides: &[Side], runs: usize) -> Result<Vec<Alone>> {
-    let mut files: Vec<(&'static str, Bytes)> = Vec::new();
+    let mut files: Vec<(Files, Bytes)> = Vec::new();
     for side in sides {
-        if let Some(of) = side.files.filter(|of| files.iter().all(|(known, _)| *known != of.stored_as)) {
-            files.push((of.stored_as, fs::read(tables.path("wide", of))?.into()));
+        if let Some(of) = side.files.filter(|of| files.iter().all(|(known, _)| known != of)) {
+            files.push((of, fs::read(tables.path("wide", of))?.into()));
         }
     }
     let mut times: Vec<(Vec<Duration>, Vec<Duration>)> = files.iter().map(|_| Default::default()).collect();
     let mut expected = None;
     for _ in 0..runs {
-        for ((name, file), (opens, reads)) in files.iter().zip(&mut times) {
-            let (open, read, values) = match *name {
+        for ((of, file), (opens, reads)) in files.iter().zip(&mut times) {
+            let (open, read, values) = match of.stored_as {
                 "PARQUET" => parquet(file, names)?,
                 "VORTEX" => vortex(file, names).await?,
                 _ => fermion(file, names)?,
             };
             if *expected.get_or_insert(values) != values {
-                return Err(format!("{name} read other values").into());
+                return Err(format!("{} read other values", of.folder).into());
             }
             opens.push(open);
             reads.push(read);
         }
     }
-    let of = |((side, _), (opens, reads)): (&(&'static str, Bytes), (Vec<Duration>, Vec<Duration>))| {
-        Some(Alone { columns, side, open: median(opens)?, read: median(reads)? })
+    let of = |((files, _), (opens, reads)): (&(Files, Bytes), (Vec<Duration>, Vec<Duration>))| {
+        Some(Alone { columns, side: files.folder, open: median(opens)?, read: median(reads)? })
     };
     Ok(files.iter().zip(times).filter_map(of).collect())
 }

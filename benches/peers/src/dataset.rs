@@ -65,7 +65,7 @@ impl Dataset {
         match self {
             Self::Tpch { scale } => format!("tpch-{scale}"),
             Self::Hits { rows } => format!("hits-{rows}"),
-            Self::Ladder { rows } => format!("ladder-{rows}"),
+            Self::Ladder { rows } => format!("filters-{rows}"),
             Self::Wide { columns, files: 1 } => format!("wide-{columns}"),
             Self::Wide { columns, files } => format!("wide-{columns}-{files}"),
         }
@@ -110,14 +110,14 @@ impl Tables {
     }
 
     pub(crate) fn path(&self, table: &str, files: Files) -> PathBuf {
-        self.dir.join(files.extension).join(format!("{table}.{}", files.extension))
+        self.dir.join(files.folder).join(format!("{table}.{}", files.extension))
     }
 
     /// Where a session finds a table: its file, or the directory of its files.
     pub(crate) fn location(&self, table: &str, files: Files) -> PathBuf {
         match self.dataset.files() {
             1 => self.path(table, files),
-            _ => self.dir.join(files.extension),
+            _ => self.dir.join(files.folder),
         }
     }
 

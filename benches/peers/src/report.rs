@@ -117,7 +117,7 @@ pub(crate) fn files(written: &[Written]) -> String {
             tables.push(file.table);
         }
     }
-    let names = || formats.iter().map(|files| files.extension);
+    let names = || formats.iter().map(|files| files.folder);
     let heads = names().map(|name| format!("{name}, MB")).chain(names().map(|name| format!("{name}, written in s")));
     let mut text = table_head("table", heads);
     for table in &tables {

@@ -36,7 +36,7 @@ pub(super) use self::expr::ByValue;
 /// A rule for the physical optimizer, to stand behind those of the engine and before [`GroupsByCodes`](super::GroupsByCodes).
 ///
 /// Where an aggregation stands above a scan of one of our formats, and uses a column of strings in nothing but expressions about that column alone, the scan evaluates these, once for each string that a page or a stripe
-/// stores. ([`with_rules`](super::with_rules) adds the rule to a session.)
+/// stores. Where the batches of few threads that read are dealt out to more, only if strings are known to come again so often that these have no more to do. ([`with_rules`](super::with_rules) adds the rule to a session.)
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TextByValue;
 
@@ -112,8 +112,8 @@ fn projected(items: &[ProjectionExpr], input: &Arc<dyn ExecutionPlan>) -> Result
     ProjectionExec::try_new(answers.put_into_all(items)?, with_scan(input, source)?).map(Some)
 }
 
-/// Whether what a plan above a scan asks of a column of its output is better asked by the scan: a column that files store, and the threads that read it have no more values to evaluate it of than those above would have
-/// rows each, where these are more.
+/// Whether what a plan above a scan asks of a column of its output is better asked by the scan: a column that files store, and where more threads would ask than read, these are known to have no more values each than
+/// those would have rows.
 fn is_better_in_scan(plan: &Arc<dyn ExecutionPlan>, output: usize) -> bool {
     let Some((config, source)) = config_of(plan) else { return false };
     let Some(stored) = source.stored(output) else { return false };
@@ -124,9 +124,9 @@ fn is_better_in_scan(plan: &Arc<dyn ExecutionPlan>, output: usize) -> bool {
     }
     let Some(column) = stored.downcast_ref::<Column>().map(Column::index) else { return false };
     let files = config.file_groups.iter().flat_map(FileGroup::iter);
-    let different: Option<Vec<_>> = files.map(|file| source.different_values(file, column)).collect();
+    let stored: Option<Vec<_>> = files.map(|file| source.stored_values(file, column)).collect();
     let total = |(rows, values): (u64, u64), (more_rows, more_values)| (rows.saturating_add(more_rows), values.saturating_add(more_values));
-    different.is_some_and(|files| {
+    stored.is_some_and(|files| {
         let (rows, values) = files.into_iter().fold((0, 0), total);
         values.saturating_mul(above) <= rows.saturating_mul(reading)
     })

@@ -12,7 +12,7 @@ use crate::report::{Part, faster, geometric_mean, seconds};
 use crate::side::{SIDES, Side};
 
 /// In the order of [`SIDES`], so that a side has its color in every plot.
-const COLORS: [&str; SIDES.len()] = ["#8d99ae", "#5c677d", "#e09f3e", "#6a994e", "#d68c8c", "#9e2a2b"];
+const COLORS: [&str; SIDES.len()] = ["#8d99ae", "#5c677d", "#e09f3e", "#6a994e", "#d68c8c", "#e6b8a2", "#9e2a2b"];
 const AXIS: &str = "#cccccc";
 
 /// Writes `suites.svg`, and `ladder.svg` if there is something to plot in it.
@@ -66,7 +66,7 @@ fn suites(sides: &[Side], parts: &[Part]) -> String {
 /// A panel for each part, with a line for each side over the shares of rows.
 fn ladder(sides: &[Side], parts: &[&Part]) -> String {
     const LEFT: f64 = 60.0;
-    const PANEL: f64 = 360.0;
+    const PANEL: f64 = 440.0;
     let mut svg = Svg::new(LEFT + parts.iter().map(|_| PANEL + LEFT).sum::<f64>(), 400.0);
     legend(&mut svg, sides, LEFT);
     let everything = parts.iter().flat_map(|part| (0..sides.len()).flat_map(move |side| by_share(&part.measured, side)));
@@ -81,7 +81,7 @@ fn ladder(sides: &[Side], parts: &[&Part]) -> String {
 }
 
 fn panel(svg: &mut Svg, sides: &[Side], part: &Part, left: f64, scale: Scale) {
-    const STEP: f64 = 38.0;
+    const STEP: f64 = 46.0;
     svg.text([left, 50.0], Anchor::Start, &part.title);
     for tick in [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0].into_iter().filter(|tick| scale.holds(*tick)) {
         let y = scale.y(tick);

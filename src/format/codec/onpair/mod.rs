@@ -136,7 +136,12 @@ impl Decode for Coded {
         let wanted = keep.set_indices().map(|index| range.start % BLOCK + index);
         // Of however few of a block, all of it is expanded.
         let expanded = BLOCK.min(self.lengths.count() - block * BLOCK);
-        let are_few = keep.count_set_bits() <= expanded / FEW;
+        let count = keep.count_set_bits();
+        if count > expanded / 2 {
+            self.decode(range, out)?;
+            return out.keep_last(keep);
+        }
+        let are_few = count <= expanded / FEW;
         let (bytes, values) = if are_few {
             let (codes, lengths) = (self.block_codes(block)?, self.block_lengths(block, range.end)?);
             self.table()?.pick(codes.words()?, lengths.words()?, wanted).ok_or_else(|| other_values(block))?
@@ -356,6 +361,13 @@ mod tests {
         #[track_caller]
         fn refused(&self, range: Range<usize>) {
             assert_eq!(self.find(range.clone(), "q").unwrap_err().kind(), ErrorKind::InvalidFile);
+            // Of a whole block and a third of it, all of it is expanded.
+            let steps: &[usize] = if range.len() > BLOCK { &[1, 3] } else { &[1] };
+            for &step in steps {
+                let keep = BooleanBuffer::collect_bool(range.len(), |index| index % step == 0);
+                let kept = self.open().unwrap().decode_kept(range.clone(), &keep, &mut Output::new(PType::Bytes, 0));
+                assert_eq!(kept.unwrap_err().kind(), ErrorKind::InvalidFile, "one in {step}");
+            }
             assert_eq!(self.read(range).unwrap_err().kind(), ErrorKind::InvalidFile);
         }
     }

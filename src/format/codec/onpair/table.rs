@@ -225,6 +225,16 @@ mod tests {
             let found: Vec<&[u8]> = values.into_iter().map(|value| &bytes[value]).collect();
             assert_eq!(found, wanted.iter().map(|index| text[*index].as_bytes()).collect::<Vec<_>>());
         }
+        // The same many times over, so that groups of codes are passed by.
+        let (codes, lengths, text) = (codes.repeat(20), lengths.repeat(20), text.repeat(20));
+        for (step, from) in (1..=140).flat_map(|step| [0, 1, step / 2, step - 1].map(|from| (step, from))) {
+            let wanted = || (from..text.len()).step_by(step);
+            let (bytes, values) = table.pick(&codes, &lengths, wanted()).unwrap();
+            let found: Vec<&[u8]> = values.into_iter().map(|value| &bytes[value]).collect();
+            assert_eq!(found, wanted().map(|index| text[index].as_bytes()).collect::<Vec<_>>(), "from {from}, each {step}th");
+        }
+        let short = &codes[..codes.len() - 3];
+        assert!(table.pick(short, &lengths, [text.len() - 1].into_iter()).is_none(), "codes that end before a value");
         assert!(table.pick(&[1, 3], &[4], [0].into_iter()).is_none(), "a code without a token");
         assert!(table.pick(&[1], &[5], [0].into_iter()).is_none(), "a value that is longer than its codes");
         assert!(table.pick(&[1], &[4], [1].into_iter()).is_none(), "a value that is not there");
