@@ -37,7 +37,7 @@ fn suites(sides: &[Side], parts: &[Part]) -> String {
     const BAR: f64 = 14.0;
     let group = BAR * count(sides) + 14.0;
     let mut svg = Svg::new(LEFT + WIDTH + 60.0, 60.0 + group * count(parts));
-    legend(&mut svg, sides, LEFT);
+    legend(&mut svg, sides);
     // To hand over what is in memory is no scan, and its bar would leave no room for others.
     let is_shown = |part: &Part, side: &Side| part.suite != "scan" || side.files.is_some();
     let of = |part: &Part, side: usize| faster(&part.measured, side, 0).filter(|_| is_shown(part, &sides[side])).unwrap_or_default();
@@ -68,7 +68,7 @@ fn ladder(sides: &[Side], parts: &[&Part]) -> String {
     const LEFT: f64 = 60.0;
     const PANEL: f64 = 440.0;
     let mut svg = Svg::new(LEFT + parts.iter().map(|_| PANEL + LEFT).sum::<f64>(), 400.0);
-    legend(&mut svg, sides, LEFT);
+    legend(&mut svg, sides);
     let everything = parts.iter().flat_map(|part| (0..sides.len()).flat_map(move |side| by_share(&part.measured, side)));
     let (low, high) = everything.fold((f64::MAX, f64::MIN_POSITIVE), |(low, high), (_, value)| (low.min(value), high.max(value)));
     let mut left = LEFT;
@@ -133,12 +133,12 @@ fn by_share(measured: &[Measured], side: usize) -> Vec<(String, f64)> {
     shares.into_iter().filter_map(|share| mean(&share).map(|mean| (share, mean * 1e3))).collect()
 }
 
-fn legend(svg: &mut Svg, sides: &[Side], left: f64) {
-    let mut x = left;
+fn legend(svg: &mut Svg, sides: &[Side]) {
+    let mut x = 8.0;
     for side in sides {
         svg.bar([x, 12.0], 12.0, 12.0, color(side));
         svg.text([x + 16.0, 22.0], Anchor::Start, side.name);
-        x += 130.0;
+        x += 148.0;
     }
 }
 
