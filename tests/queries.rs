@@ -185,7 +185,7 @@ impl Queries {
         let condition = self.predicate(2);
         let aggregates: Vec<String> = (0..1 + self.below(4)).map(|_| self.aggregate()).collect();
         let aggregates = aggregates.join(", ");
-        let kind = self.below(7);
+        let kind = self.below(8);
         let query = match kind {
             0 => format!("SELECT {COLUMNS} FROM {source} WHERE {condition}"),
             1 => format!("SELECT {}, {}, {} FROM {source} WHERE {condition}", self.of_string(), self.number(), self.of_string()),
@@ -193,6 +193,12 @@ impl Queries {
             3 => format!("SELECT {COLUMNS} FROM {source} WHERE {condition} {}", self.first()),
             4 => format!("SELECT DISTINCT {}, {} FROM {source}", self.of_string(), self.number()),
             5 => format!("SELECT {} AS a, {aggregates} FROM {source} WHERE {condition} GROUP BY a", self.of_string()),
+            // Of the first rows in the order that files have, of which few pass at the beginning and all at the end, with nothing between these and the groups.
+            6 => {
+                let condition = format!("id % {} = 0 OR id >= {}", 20 + self.below(100), self.below(6000));
+                let first = format!("(SELECT * FROM {{t}} WHERE {condition} ORDER BY id LIMIT {})", 1 + self.below(200));
+                format!("SELECT {} AS a, {aggregates} FROM {first} GROUP BY a", self.string())
+            }
             _ => {
                 let keys = [self.string(), self.number(), self.of_string()];
                 let keys = &keys[..1 + self.below(3)];
