@@ -216,7 +216,8 @@ async fn what_is_asked_of_stored_strings_is_the_answer_for_their_rows() -> Resul
         for (sql, columns) in BY_VALUE {
             let (expected, actual) = (plan(&rows, sql).await?, plan(&values, sql).await?);
             // A file that is not cut is read by one thread for all that ask, and some questions are left to these.
-            assert!(answers(&actual) == columns || settings.split_from > 0, "{sql}");
+            let least = if settings.split_from > 0 { 0 } else { columns };
+            assert!((least..=columns).contains(&answers(&actual)), "{sql}");
             assert_eq!(answers(&expected), 0);
             assert_eq!(answer(&values, actual).await?, answer(&rows, expected).await?, "{sql}, {} rows a batch", settings.batch_rows);
         }

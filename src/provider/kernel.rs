@@ -437,8 +437,8 @@ mod tests {
 
     #[test]
     fn what_bounds_settle_of_random_questions_is_what_passes() {
-        let (mut of_all, mut of_none) = (0, 0);
         for mut questions in questions() {
+            let (mut of_all, mut of_none) = (0, 0);
             for _ in 0..300 {
                 let (expr, _) = questions.any();
                 let Some(kernel) = Kernel::of(&expr, &questions.schema) else { continue };
@@ -457,7 +457,9 @@ mod tests {
                     Settled::Open => {}
                 }
             }
+            // Bounds of strings settle nothing.
+            let is_text = questions.schema.field(0).data_type() == &DataType::Utf8View;
+            assert_eq!([of_all > 0, of_none > 0], [!is_text; 2], "{of_all} and {of_none} of {}", questions.schema);
         }
-        assert!(of_all > 0 && of_none > 0, "{of_all} {of_none}");
     }
 }
