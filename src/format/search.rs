@@ -13,6 +13,11 @@ const INLINE: usize = 12;
 /// The most bytes that are searched at once, beyond the end of the string that is asked about.
 const AHEAD: usize = 1 << 16;
 
+/// Strings that are looked at together: a word of bits says which have what is looked for.
+const GROUP: usize = 64;
+/// Where as many of a group have it, those of the next one are searched one by one: there is next to nothing to be passed by at once.
+const DENSE: u32 = 48;
+
 /// Pieces that a string has in it one behind the other, and what it ends with.
 #[derive(Debug)]
 pub struct Pieces {
@@ -93,13 +98,7 @@ impl Pieces {
     /// The same of strings as views; one that does not lie in its buffer has none.
     pub(super) fn found_in_views(&self, views: &[u128], buffers: &[Buffer]) -> BooleanBuffer {
         match &self.first {
-            First::Anywhere(first) => {
-                let mut cursor = Cursor::new(self, first);
-                BooleanBuffer::collect_bool(views.len(), |row| match View::of(views[row]) {
-                    View::Inline(bytes, length) => self.are_in(&bytes[..length]),
-                    View::Shared { buffer, string } => buffers.get(buffer).is_some_and(|bytes| cursor.are_in(bytes, buffer, string)),
-                })
-            }
+            First::Anywhere(first) => self.found_anywhere(first, views, buffers),
             First::Begins(text) | First::Is(text) => {
                 let head = Head::of(text);
                 BooleanBuffer::collect_bool(views.len(), |row| {
@@ -116,13 +115,36 @@ impl Pieces {
         }
     }
 
+    fn found_anywhere(&self, first: &Finder<'static>, views: &[u128], buffers: &[Buffer]) -> BooleanBuffer {
+        let mut cursor = Cursor::new(self, first);
+        let mut found: Vec<u64> = Vec::with_capacity(views.len().div_ceil(GROUP));
+        for group in views.chunks(GROUP) {
+            let is_dense = found.last().is_some_and(|last| last.count_ones() >= DENSE);
+            let in_view = |view: &u128| match View::of(*view) {
+                View::Inline(bytes, length) => self.are_in(&bytes[..length]),
+                View::Shared { buffer, string } if is_dense => {
+                    let string = buffers.get(buffer).and_then(|bytes| bytes.get(string));
+                    string.is_some_and(|string| self.are_anywhere_in(first, string))
+                }
+                View::Shared { buffer, string } => buffers.get(buffer).is_some_and(|bytes| cursor.are_in(bytes, buffer, string)),
+            };
+            let bits = group.iter().map(in_view).zip(0..);
+            found.push(bits.fold(0, |word, (is_in, bit)| word | u64::from(is_in) << bit));
+        }
+        BooleanBuffer::new(Buffer::from_vec(found), 0, views.len())
+    }
+
     /// Whether a string has them.
     pub(super) fn are_in(&self, string: &[u8]) -> bool {
         match &self.first {
-            First::Anywhere(piece) => piece.find(string).is_some_and(|at| self.follow(&string[at + piece.needle().len()..])),
+            First::Anywhere(first) => self.are_anywhere_in(first, string),
             First::Begins(text) => string.strip_prefix(text.as_slice()).is_some_and(|rest| self.follow(rest)),
             First::Is(text) => string.len() == text.len() && ends_with(string, text),
         }
+    }
+
+    fn are_anywhere_in(&self, first: &Finder<'static>, string: &[u8]) -> bool {
+        first.find(string).is_some_and(|at| self.is_one() || self.follow(&string[at + first.needle().len()..]))
     }
 
     /// Whether a string that stands behind the first piece has the others and ends as it should.
@@ -266,6 +288,8 @@ mod tests {
             "%aba%",
             "%ab%ba%",
             "%aa%aa%a%b%",
+            "%a%b%",
+            "%é%a%a%",
             "%é%",
             "%bé%a",
             "%a%aa",

@@ -98,7 +98,7 @@ impl Conjunct {
 #[derive(Debug)]
 pub(super) struct RowFilter {
     conjuncts: Vec<Conjunct>,
-    /// What each of them has cost, and whether it has paid.
+    /// What each of them has cost, and whether it has paid to look rows up in a join's table, or for text in stored values.
     learnt: Vec<Learnt>,
     trials: Vec<Trials>,
     /// The first columns of the scan are those of the output.
@@ -448,11 +448,15 @@ impl MorselFilter {
         let is_read_later = self.filter.is_needed_by(left, *position);
         let kernel = question.kernel.as_ref().filter(|kernel| kernel.is_search());
         // What is decoded for most rows anyway is searched then.
-        if let Some(kernel) = kernel.filter(|_| !is_read_later || !self.filter.learnt[question.index].passes_many()) {
+        let kernel = kernel.filter(|_| !is_read_later || !self.filter.learnt[question.index].passes_many());
+        let trials = &self.filter.trials[question.index];
+        if let Some(kernel) = kernel.filter(|_| !trials.passes_by(question.generation)) {
             let _timer = self.metrics.row_pushdown_eval_time.timer();
             let most = selection.count.saturating_mul(SEARCHED_TIMES);
-            if let Some(keep) = kernel.found(|pieces| morsel.find(*position, rows, most, pieces))? {
-                return Ok(Some(keep));
+            let keep = kernel.found(|pieces| morsel.find(*position, rows, most, pieces))?;
+            trials.note(question.generation, keep.is_some());
+            if keep.is_some() {
+                return Ok(keep);
             }
         }
         // Of few rows, a column that is used again is better read once than asked for its codes several times.

@@ -36,10 +36,10 @@ impl Learnt {
     }
 }
 
-/// How often in a row the morsels that are passed by become twice as many.
+/// How often in a row the times that are passed by become twice as many.
 const PAUSE_DOUBLED: u32 = 3;
 
-/// Whether it has paid to look rows up in the table of a join: the next morsels are likely to be like the last.
+/// Whether it has paid to look rows of a morsel up in the table of a join, or for text in stored values of a batch: the next are likely to be like the last.
 #[derive(Debug, Default)]
 pub(super) struct Trials(Mutex<Tried>);
 
@@ -47,13 +47,13 @@ pub(super) struct Trials(Mutex<Tried>);
 struct Tried {
     /// Of what the join said at that time.
     generation: u64,
-    /// Morsels in a row for which it has not paid, and how many are left to be passed by for that.
+    /// How often in a row it has not paid, and how often it is still to be passed by for that.
     failures: u32,
     pause: u32,
 }
 
 impl Trials {
-    /// Whether a morsel does without what a join says, which it says for the `generation`th time.
+    /// Whether to do without this time. What a join says, it says for the `generation`th time.
     pub(super) fn passes_by(&self, generation: u64) -> bool {
         let mut tried = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let passes_by = tried.generation == generation && tried.pause > 0;
