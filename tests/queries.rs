@@ -185,7 +185,7 @@ impl Queries {
         let condition = self.predicate(2);
         let aggregates: Vec<String> = (0..1 + self.below(4)).map(|_| self.aggregate()).collect();
         let aggregates = aggregates.join(", ");
-        let kind = self.below(8);
+        let kind = self.below(9);
         let query = match kind {
             0 => format!("SELECT {COLUMNS} FROM {source} WHERE {condition}"),
             1 => format!("SELECT {}, {}, {} FROM {source} WHERE {condition}", self.of_string(), self.number(), self.of_string()),
@@ -199,13 +199,14 @@ impl Queries {
                 let first = format!("(SELECT * FROM {{t}} WHERE {condition} ORDER BY id LIMIT {})", 1 + self.below(200));
                 format!("SELECT {} AS a, {aggregates} FROM {first} GROUP BY a", self.string())
             }
+            7 => format!("SELECT {COLUMNS} FROM {source} WHERE {condition} ORDER BY id DESC"),
             _ => {
                 let keys = [self.string(), self.number(), self.of_string()];
                 let keys = &keys[..1 + self.below(3)];
                 format!("SELECT {0}, {aggregates} FROM {source} WHERE {condition} GROUP BY {0} HAVING count(*) > {1}", keys.join(", "), self.below(3))
             }
         };
-        (query, kind == 3 && !source.contains("UNION"))
+        (query, [3, 7].contains(&kind) && !source.contains("UNION"))
     }
 }
 
@@ -259,10 +260,12 @@ async fn compare(seed: u64, count: usize, batch_rows: usize, split_from: usize) 
             let actual = rows(&files, &query.replace("{t}", name), is_ordered).await;
             assert!(actual.as_ref().is_ok_and(|actual| *actual == expected), "seed {seed}, {name}: {query}\n{:?}\n{expected:?}", actual);
         }
-        plans += &rows(&files, &format!("EXPLAIN {}", query.replace("{t}", "file")), false).await?.join("");
+        for (name, ..) in &SIDES[..2] {
+            plans += &rows(&files, &format!("EXPLAIN {}", query.replace("{t}", name)), false).await?.join("");
+        }
     }
     assert!(with_rows > count / 2, "only {with_rows} queries have rows");
-    for rule in ["LateColumnsExec", "CodedAggregateExec", "by_value("] {
+    for rule in ["LateColumnsExec", "CodedAggregateExec", "by_value(", "backwards=true"] {
         assert!(plans.contains(rule), "no plan has {rule}");
     }
     Ok(())

@@ -156,8 +156,7 @@ pub struct ScanRequest {
     pub range: Option<Range<u64>>,
     /// Read these rows and no others, by their numbers in the file: ranges that ascend. `None` reads all.
     pub rows: Option<Vec<Range<u64>>>,
-    /// For a caller that may stop early: which rows of a stripe to give first, batch by batch; those of a batch stay in the order of the file, and so does
-    /// [`Step::Select`]. `None` is the order of the file throughout.
+    /// Which rows to give first, batch by batch; those of a batch stay in the order of the file, and so does [`Step::Select`]. `None` is the order of the file throughout.
     pub first: Option<FirstRows>,
     /// What the caller says of zones changes while it reads: ask again before the rows of a stripe are given, of a stripe that has no pages with bounds of their own as one page.
     pub prune_again: bool,
@@ -237,35 +236,43 @@ impl ScanRequest {
 
 /// Which rows are wanted first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FirstRows {
-    /// Those with the least or greatest values of this column, one of [`ScanRequest::prune_columns`].
-    pub column: FieldPath,
-    /// The greatest.
-    pub greatest: bool,
-    /// Whether these are the last of a stripe whose bounds do not tell.
-    pub last: bool,
+pub enum FirstRows {
+    /// The last ones: all of the file is read from its end.
+    Last,
+    /// For a caller that may stop early, of each stripe those with the least or greatest values.
+    Extreme {
+        /// Of this column, one of [`ScanRequest::prune_columns`].
+        column: FieldPath,
+        /// The greatest.
+        greatest: bool,
+        /// Whether these are the last of a stripe whose bounds do not tell.
+        last: bool,
+    },
 }
 
 impl FirstRows {
     /// Whether a stripe is read from its end, by its zones, if it has any: the last one is better than the first.
     pub(crate) fn are_last(&self, zones: Option<&Zones>) -> bool {
-        self.last_is_better(zones).unwrap_or(self.last)
+        match self {
+            Self::Last => true,
+            Self::Extreme { column, greatest, last } => last_is_better(column, *greatest, zones).unwrap_or(*last),
+        }
     }
+}
 
-    fn last_is_better(&self, zones: Option<&Zones>) -> Option<bool> {
-        let zone = zones?.columns.iter().find(|zone| zone.column == self.column)?;
-        let bounds = if self.greatest { &zone.max } else { &zone.min };
-        let last = bounds.len().checked_sub(1)?;
-        // Of runs, nulls are among the values.
-        let unknown = bounds.logical_nulls();
-        if unknown.is_some_and(|known| known.is_null(0) || known.is_null(last)) {
-            return None;
-        }
-        match make_comparator(bounds, bounds, SortOptions::default()).ok()?(last, 0) {
-            Ordering::Greater => Some(self.greatest),
-            Ordering::Less => Some(!self.greatest),
-            Ordering::Equal => None,
-        }
+fn last_is_better(column: &FieldPath, greatest: bool, zones: Option<&Zones>) -> Option<bool> {
+    let zone = zones?.columns.iter().find(|zone| zone.column == *column)?;
+    let bounds = if greatest { &zone.max } else { &zone.min };
+    let last = bounds.len().checked_sub(1)?;
+    // Of runs, nulls are among the values.
+    let unknown = bounds.logical_nulls();
+    if unknown.is_some_and(|known| known.is_null(0) || known.is_null(last)) {
+        return None;
+    }
+    match make_comparator(bounds, bounds, SortOptions::default()).ok()?(last, 0) {
+        Ordering::Greater => Some(greatest),
+        Ordering::Less => Some(!greatest),
+        Ordering::Equal => None,
     }
 }
 
@@ -525,7 +532,7 @@ mod tests {
             let null_counts = UInt64Array::from(vec![None; min.len()]);
             let column = ZoneColumn { column: 3.into(), min: Arc::new(Int32Array::from(min)), max: Arc::new(Int32Array::from(max)), null_counts };
             let zones = Zones { level: Level::Page, row_counts: UInt64Array::from(vec![1; column.min.len()]), columns: vec![column] };
-            FirstRows { column: 3.into(), greatest, last }.are_last(Some(&zones))
+            FirstRows::Extreme { column: 3.into(), greatest, last }.are_last(Some(&zones))
         };
         for guess in [false, true] {
             let up = |greatest| are_last(greatest, guess, vec![Some(1), Some(0), Some(7)], vec![Some(3), None, Some(9)]);
@@ -537,19 +544,19 @@ mod tests {
                 are_last(true, guess, Vec::new(), Vec::new()),
                 are_last(true, guess, vec![Some(1), Some(2)], vec![Some(3), None]),
                 are_last(false, guess, vec![None, Some(2)], vec![Some(3), Some(3)]),
-                FirstRows { column: 3.into(), greatest: true, last: guess }.are_last(None),
+                FirstRows::Extreme { column: 3.into(), greatest: true, last: guess }.are_last(None),
             ];
             assert_eq!(unknown, [guess; 6]);
         }
         let runs: ArrayRef = Arc::new(RunArray::<Int32Type>::try_new(&Int32Array::from(vec![1, 2]), &Int32Array::from(vec![None, Some(1)])).unwrap());
         let column = ZoneColumn { column: 0.into(), min: Arc::clone(&runs), max: runs, null_counts: UInt64Array::from(vec![0, 0]) };
         let zones = Zones { level: Level::Page, row_counts: UInt64Array::from(vec![1, 1]), columns: vec![column] };
-        let guessed = |last| FirstRows { column: 0.into(), greatest: true, last }.are_last(Some(&zones));
+        let guessed = |last| FirstRows::Extreme { column: 0.into(), greatest: true, last }.are_last(Some(&zones));
         assert_eq!([guessed(false), guessed(true)], [false, true]);
         let floats: ArrayRef = Arc::new(Float64Array::from(vec![-0.0, 0.5]));
         let column = ZoneColumn { column: 0.into(), min: Arc::clone(&floats), max: floats, null_counts: UInt64Array::from(vec![0, 0]) };
         let zones = Zones { level: Level::Page, row_counts: UInt64Array::from(vec![1, 1]), columns: vec![column] };
-        let first = |column: usize| FirstRows { column: column.into(), greatest: true, last: false }.are_last(Some(&zones));
+        let first = |column: usize| FirstRows::Extreme { column: column.into(), greatest: true, last: false }.are_last(Some(&zones));
         assert_eq!([first(0), first(1)], [true, false]);
     }
 }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
-use arrow::compute::BatchCoalescer;
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::compute::{BatchCoalescer, take_record_batch};
 use arrow::datatypes::{DataType, Schema};
+use arrow::error::ArrowError;
 use datafusion::error::Result;
 use datafusion::physical_plan::metrics::Time;
 use futures::StreamExt;
@@ -32,6 +33,8 @@ pub(super) struct BatchDecoder {
     pub(super) reader: ObjectReader,
     pub(super) time: Time,
     pub(super) filter: Option<FilteredOutput>,
+    /// The last row of each batch comes first, as its batches do.
+    pub(super) backwards: bool,
 }
 
 /// What a decoder has.
@@ -125,7 +128,8 @@ impl BatchDecoder {
             let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
             let batch = RecordBatch::try_new_with_options(Arc::clone(&self.projector.coded.file), arrays, &options)?;
             let numbers = self.row_numbers(&rows);
-            return self.projector.input(batch, true, numbers).map(Next::Batch);
+            let batch = self.projector.input(batch, true, numbers)?;
+            return Ok(Next::Batch(if self.backwards { turned(&batch)? } else { batch }));
         }
     }
 
@@ -171,12 +175,23 @@ impl BatchDecoder {
         let (batch, is_coded) = batch.inspect_err(|_| self.morsel.wait_for_all(&self.projector.columns))?;
         filter.count(selection.count, rows.len() - selection.count);
         let numbers = self.row_numbers(rows).map(|numbers| selection.shorten(numbers)).transpose()?;
-        Ok(Some(Passed { batch: self.projector.input(batch, is_coded, numbers)?, mask: selection.mask(), is_coded }))
+        let (batch, mask) = (self.projector.input(batch, is_coded, numbers)?, selection.mask());
+        if !self.backwards {
+            return Ok(Some(Passed { batch, mask, is_coded }));
+        }
+        let batch = mask.map_or_else(|| Ok(batch.clone()), |mask| kept_rows(&batch, mask.values()))?;
+        Ok(Some(Passed { batch: turned(&batch)?, mask: None, is_coded }))
     }
 
     fn row_numbers(&self, rows: &Rows) -> Option<ArrayRef> {
         self.projector.uses_row_index.then(|| numbers(self.morsel.first_row(), rows))
     }
+}
+
+/// The rows, the last one first.
+fn turned(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+    let rows = u32::try_from(batch.num_rows()).map_err(|_| ArrowError::ComputeError("a batch has too many rows to turn them".to_owned()))?;
+    take_record_batch(batch, &UInt32Array::from_iter_values((0..rows).rev()))
 }
 
 /// Columns of the projection, and which of their rows pass if not all.

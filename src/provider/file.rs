@@ -33,7 +33,7 @@ use super::prune::ZonePruner;
 use super::rows::WantedRows;
 use super::schema::{Columns, FileColumns, Positions};
 use super::sort::{Reorder, StripeOrder};
-use crate::format::scan::{Answer, Fetch, FieldPath, Lookups, Scan, ScanRequest, Step};
+use crate::format::scan::{Answer, Fetch, FieldPath, FirstRows, Lookups, Scan, ScanRequest, Step};
 
 /// So many bytes are worth a second round to the store, once it is known that they are needed: about what a store far away sends in the time that a
 /// request takes.
@@ -62,6 +62,8 @@ pub(super) struct ScanContext {
     pub(super) limit: Option<usize>,
     /// Stripes are read in about this order.
     pub(super) sort_order: Option<Reorder>,
+    /// All rows come from the last one to the first.
+    pub(super) backwards: bool,
     pub(super) partition: usize,
     pub(super) metrics: ExecutionPlanMetricsSet,
 }
@@ -196,7 +198,7 @@ impl PreparedFile {
             ahead_bytes,
             range,
             rows,
-            first: stripe_order.as_ref().map(StripeOrder::first_rows),
+            first: if context.backwards { Some(FirstRows::Last) } else { stripe_order.as_ref().map(StripeOrder::first_rows) },
             prune_again: is_changing,
             batch_rows: context.batch_rows,
             ..ScanRequest::new(projected.scan.file_columns, projected.scan.schema)
@@ -217,6 +219,7 @@ impl PreparedFile {
             passed: VecDeque::new(),
             lookups: Lookups::default(),
             batch_rows: context.batch_rows,
+            backwards: context.backwards,
             projector: Arc::new(projected.projector),
             rows_left,
         }))
@@ -242,6 +245,8 @@ pub(super) struct FileScan {
     /// What has been counted of the values that were looked up.
     lookups: Lookups,
     pub(super) batch_rows: usize,
+    /// Whether rows come from the last one to the first.
+    pub(super) backwards: bool,
     pub(super) projector: Arc<BatchProjector>,
     /// How many rows the query still wants at most.
     pub(super) rows_left: Option<u64>,

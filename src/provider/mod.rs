@@ -42,6 +42,7 @@ mod adapt;
 mod aggregates;
 mod alkaid;
 mod at_hand;
+mod backwards;
 mod between;
 mod by_value;
 mod cache;
@@ -97,6 +98,7 @@ mod wide;
 mod zone_set;
 
 pub use alkaid::{Alkaid, AlkaidFormat, AlkaidFormatFactory, AlkaidOptions, AlkaidReadOptions, AlkaidSink, AlkaidTable, AlkaidWriteOptions};
+pub use backwards::Backwards;
 pub use by_value::TextByValue;
 pub use coded_groups::GroupsByCodes;
 pub use error::FileError;

@@ -230,7 +230,7 @@ impl FileScan {
         let (projector, reader) = (Arc::clone(&self.projector), self.reader.clone());
         let morsel = AtHand::new(morsel, self.reader.clone());
         let codes = CodeReader::new(self.projector.codes.clone());
-        DecodeMorsel(BatchDecoder { morsel, taken: None, projector, codes, reader, time, filter })
+        DecodeMorsel(BatchDecoder { morsel, taken: None, projector, codes, reader, time, filter, backwards: self.backwards })
     }
 }
 

@@ -14,6 +14,7 @@ use datafusion::logical_expr::LogicalPlanBuilder;
 use datafusion::prelude::SessionContext;
 
 use super::alkaid::{Alkaid, AlkaidReadOptions, AlkaidWriteOptions};
+use super::backwards::Backwards;
 use super::by_value::TextByValue;
 use super::coded_groups::GroupsByCodes;
 use super::create::TablesOf;
@@ -38,7 +39,7 @@ pub fn register(context: &SessionContext) -> Result<()> {
     lengths::register(&mut state)
 }
 
-/// Adds the rules that plan scans together with what stands above them: [`LateColumns`] among the engine's own, [`OffsetsAlone`], [`TextByValue`] and [`GroupsByCodes`] behind them. A session that exists takes no more rules, so [`register`] cannot do this.
+/// Adds the rules that plan scans together with what stands above them: [`LateColumns`] among the engine's own, [`Backwards`], [`OffsetsAlone`], [`TextByValue`] and [`GroupsByCodes`] behind them. A session that exists takes no more rules, so [`register`] cannot do this.
 ///
 /// ```
 /// use datafusion::execution::SessionStateBuilder;
@@ -52,6 +53,7 @@ pub fn register(context: &SessionContext) -> Result<()> {
 pub fn with_rules(builder: SessionStateBuilder) -> SessionStateBuilder {
     LateColumns::default()
         .with(builder)
+        .with_physical_optimizer_rule(Arc::new(Backwards))
         .with_physical_optimizer_rule(Arc::new(OffsetsAlone))
         .with_physical_optimizer_rule(Arc::new(TextByValue))
         .with_physical_optimizer_rule(Arc::new(GroupsByCodes))

@@ -1,6 +1,7 @@
 //! What a wanted order of rows can change in a scan.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use arrow::array::BooleanArray;
 use arrow::compute::{SortOptions, sort_to_indices};
@@ -31,6 +32,8 @@ pub(super) struct Reorder {
     pub(super) order: LexOrdering,
     /// Where they do not, the last rows of a stripe come first: they are in the opposite order, or, where nobody has said in which they are, more likely in that one.
     pub(super) backwards: bool,
+    /// Whether the rows of each partition are in the opposite order throughout.
+    pub(super) is_opposite: bool,
 }
 
 /// Judges as DataFusion's Parquet source does.
@@ -55,7 +58,9 @@ pub(super) fn judge(order: &[PhysicalSortExpr], properties: &EquivalenceProperti
     let first = wanted.first();
     let known = properties.oeq_class().iter().map(LexOrdering::first).find(|known| known.expr.eq(&first.expr));
     let backwards = known.map_or(first.options.descending, |known| known.options.descending != first.options.descending);
-    Ok(Verdict::Reorder(Reorder { order: wanted, backwards }))
+    let opposite = order.iter().map(|item| PhysicalSortExpr::new(Arc::clone(&item.expr), !item.options));
+    let is_opposite = properties.ordering_satisfy(opposite)?;
+    Ok(Verdict::Reorder(Reorder { order: wanted, backwards, is_opposite }))
 }
 
 /// Orders files by the least values of the leading columns of `order`; files without statistics come last.
@@ -89,7 +94,7 @@ impl StripeOrder {
 
     /// Which rows of a stripe come first.
     pub(super) fn first_rows(&self) -> FirstRows {
-        FirstRows { column: self.column.clone(), greatest: self.descending, last: self.backwards }
+        FirstRows::Extreme { column: self.column.clone(), greatest: self.descending, last: self.backwards }
     }
 
     /// The stripes to read, those with the first values first; `None` if nothing is known of their values.
@@ -119,7 +124,6 @@ fn compare(a: Option<&ScalarValue>, b: Option<&ScalarValue>, descending: bool) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
 
     use arrow::array::{Int32Array, UInt64Array};
     use arrow::datatypes::{DataType, Field};
@@ -144,12 +148,18 @@ mod tests {
         assert_eq!(judge(&[by("a", 0, false)]), Verdict::Sorted);
         assert_eq!(judge(&[by("a", 0, false), by("b", 1, false)]), Verdict::Leave);
         let descending = [by("a", 0, true)];
-        let reorder =
-            |order: &[PhysicalSortExpr], backwards| Verdict::Reorder(Reorder { order: LexOrdering::new(order.to_vec()).unwrap(), backwards });
-        assert_eq!(judge(&descending), reorder(&descending, true));
+        let reorder = |order: &[PhysicalSortExpr], backwards, is_opposite| {
+            Verdict::Reorder(Reorder { order: LexOrdering::new(order.to_vec()).unwrap(), backwards, is_opposite })
+        };
+        // The nulls have to be on the other side, too.
+        assert_eq!(judge(&descending), reorder(&descending, true, false));
+        let opposite = [PhysicalSortExpr::new(Arc::new(Column::new("a", 0)), SortOptions { descending: true, nulls_first: false })];
+        assert_eq!(judge(&opposite), reorder(&opposite, true, true));
+        let more = [opposite[0].clone(), by("b", 1, true)];
+        assert_eq!(judge(&more), reorder(&more, true, false));
         assert_eq!(
             [judge(&[by("b", 1, true)]), judge(&[by("b", 1, false)])],
-            [reorder(&[by("b", 1, true)], true), reorder(&[by("b", 1, false)], false)]
+            [reorder(&[by("b", 1, true)], true, false), reorder(&[by("b", 1, false)], false, false)]
         );
         assert_eq!(judge(&[by("not stored", 2, false)]), Verdict::Leave);
         assert_eq!(judge(&[]), Verdict::Leave);
@@ -171,7 +181,7 @@ mod tests {
             let paths = [7.into(), 1.into()];
             let known = paths.iter().zip(["a", "b"]);
             let order = LexOrdering::new([by(name, 0, descending)]).unwrap();
-            let order = StripeOrder::of(&Reorder { order, backwards: descending }, known)?;
+            let order = StripeOrder::of(&Reorder { order, backwards: descending, is_opposite: false }, known)?;
             order.visit(&zones, &BooleanArray::from(keep.to_vec()))
         };
         assert_eq!(visit("b", false, [true; 4]), Some(vec![2, 3, 0, 1]));

@@ -59,6 +59,8 @@ pub struct FormatSource {
     held: Held,
     /// Files and stripes are read in the order of this, as far as statistics say.
     sort_order: Option<Reorder>,
+    /// Rows come from the last one of a file to the first.
+    backwards: bool,
     metrics: ExecutionPlanMetricsSet,
 }
 
@@ -77,6 +79,7 @@ impl FormatSource {
             caches: None,
             held: Held::default(),
             sort_order: None,
+            backwards: false,
             metrics: ExecutionPlanMetricsSet::new(),
         }
     }
@@ -123,6 +126,9 @@ impl FormatSource {
         if let Some(Reorder { order, .. }) = &self.sort_order {
             write!(f, ", sort_order_for_reorder=[{order}]")?;
         }
+        if self.backwards {
+            write!(f, ", backwards=true")?;
+        }
         let Some(predicate) = &self.predicate else {
             return Ok(());
         };
@@ -167,8 +173,9 @@ impl FileSource for FormatSource {
             expr_adapter: config.expr_adapter_factory.clone(),
             batch_rows: self.batch_size.ok_or_else(|| internal_datafusion_err!("FormatSource has no batch size"))?,
             limit: config.limit,
-            // Where the rows' order is promised, they come in that of the file.
-            sort_order: self.sort_order.clone().filter(|_| config.output_ordering.is_empty()),
+            // Where the rows' order is promised, they come in that of the file, or in the opposite one.
+            sort_order: self.sort_order.clone().filter(|_| config.output_ordering.is_empty() && !self.backwards),
+            backwards: self.backwards,
             partition,
             metrics: self.metrics.clone(),
         };
@@ -358,9 +365,15 @@ impl FormatSource {
         Some((rows, summary.distinct_count?.saturating_mul(stripes.max(1)).min(rows)))
     }
 
+    /// The scan in the opposite direction, and the order of its rows, if that is known to be the one that was asked for.
+    pub(super) fn backwards(&self) -> Option<(Self, LexOrdering)> {
+        let order = self.sort_order.as_ref().filter(|order| order.is_opposite)?.order.clone();
+        Some((Self { sort_order: None, backwards: !self.backwards, ..self.clone() }, order))
+    }
+
     /// The scan of rows that are known, in whatever order.
     pub(super) fn of_rows(&self) -> Self {
-        Self { predicate: None, sort_order: None, metrics: ExecutionPlanMetricsSet::new(), ..self.clone() }
+        Self { predicate: None, sort_order: None, backwards: false, metrics: ExecutionPlanMetricsSet::new(), ..self.clone() }
     }
 
     /// The scan with the hidden column of row numbers.

@@ -21,7 +21,7 @@ use crate::format::groups::{Answers, Groups, Placed, Planned, fetched, fetches};
 use crate::format::patience::Patience;
 use crate::format::requests::Fetched;
 use crate::format::rows::{Rest, Rows};
-use crate::format::scan::{Answer, Level, Load, Loading, Scan, ScanRequest, Step, Zones};
+use crate::format::scan::{Answer, FirstRows, Level, Load, Loading, Scan, ScanRequest, Step, Zones};
 
 /// A scan of a file or stream. Its steps are: [`Step::Prune`] the record batches, if there is something to prune by; [`Step::Fetch`] their metadata, if
 /// it is not loaded; and for each batch, or several that are fetched together ([`ScanRequest::ahead_bytes`]), [`Step::Prune`] it again, if what is wanted changes, [`Step::Fetch`] the columns to select by
@@ -69,7 +69,10 @@ impl AlkaidScan {
         let all = |rows: &Range<u64>| 0..usize::try_from(rows.end - rows.start).unwrap_or(usize::MAX);
         parts.retain(|(_, rows)| !request.wanted_of(rows.start, vec![all(rows)]).is_empty());
         let first_rows = parts.iter().map(|(index, rows)| (*index, rows.start)).collect();
-        let batches = parts.into_iter().map(|(index, _)| index).collect();
+        let mut batches: VecDeque<usize> = parts.into_iter().map(|(index, _)| index).collect();
+        if request.first == Some(FirstRows::Last) {
+            batches.make_contiguous().reverse();
+        }
         Ok(Self {
             meta,
             request,

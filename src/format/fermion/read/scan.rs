@@ -21,7 +21,7 @@ use crate::format::groups::{Answers, Groups, Placed, Plan, Planned, fetched, fet
 use crate::format::patience::Patience;
 use crate::format::requests::Fetched;
 use crate::format::rows::{Rest, Rows};
-use crate::format::scan::{Answer, Load, Loading, Lookups, Scan, ScanRequest, Step};
+use crate::format::scan::{Answer, FirstRows, Load, Loading, Lookups, Scan, ScanRequest, Step};
 
 /// A scan of a Fermion file. Its steps are: [`Step::Fetch`] the metadata of the columns that is not loaded, [`Step::Prune`] the stripes, and for
 /// each stripe (or a few of them, if [`ScanRequest::ahead_bytes`] says so) [`Step::Prune`] its pages, [`Step::Lookup`] and [`Step::Fetch`] its filters, if it has any, [`Step::Fetch`] the columns to select by and [`Step::Select`] rows, if that is worth it, [`Step::Fetch`] what is
@@ -79,8 +79,11 @@ impl FermionScan {
         });
         let wanted: Vec<WantedColumn> = wanted.collect::<Result<_>>()?;
         // To read such a one backwards, its rows would be counted for every batch.
-        request.first.take_if(|_| wanted.iter().any(WantedColumn::has_dense_union));
+        request.first.take_if(|first| *first != FirstRows::Last && wanted.iter().any(WantedColumn::has_dense_union));
         parts.retain(|part| !request.wanted_of(part.stripe_start, vec![part.rows.clone()]).is_empty());
+        if request.first == Some(FirstRows::Last) {
+            parts.make_contiguous().reverse();
+        }
         let first_rows = parts.iter().map(|part| (part.stripe, part.stripe_start)).collect();
         let state = State::LoadColumns(meta.load_columns(&request.used_columns()));
         let lookup_patience = Patience::with_tolerance(LOOKUPS_IN_VAIN);
