@@ -280,3 +280,8 @@ async fn random_queries_give_what_they_give_of_memory() -> Result<()> {
 async fn random_queries_in_small_batches_of_files_that_are_cut_do_so_too() -> Result<()> {
     compare(2, QUERIES, 150, 0).await
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn random_queries_in_small_batches_of_whole_files_do_so_too() -> Result<()> {
+    compare(3, QUERIES, 150, 10 << 20).await
+}
