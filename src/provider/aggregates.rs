@@ -36,12 +36,15 @@ pub(super) fn config_of(plan: &Arc<dyn ExecutionPlan>) -> Option<(&FileScanConfi
 
 /// The plan with `source` in the place of the one that [`scan_of`] finds; without one, the plan as it is.
 pub(super) fn with_scan(plan: &Arc<dyn ExecutionPlan>, source: FormatSource) -> Result<Arc<dyn ExecutionPlan>> {
-    let scan = maker(plan).downcast_ref::<DataSourceExec>();
-    let Some((scan, (config, _))) = scan.and_then(|scan| Some((scan, scan.downcast_to_file_source::<FormatSource>()?))) else {
-        return Ok(Arc::clone(plan));
-    };
-    let config = FileScanConfigBuilder::from(config.clone()).with_source(Arc::new(source)).build();
-    with_maker(plan, Arc::new(scan.clone().with_data_source(Arc::new(config))))
+    match config_of(plan) {
+        Some((config, _)) => with_config(plan, FileScanConfigBuilder::from(config.clone()).with_source(Arc::new(source)).build()),
+        None => Ok(Arc::clone(plan)),
+    }
+}
+
+/// The plan with a scan of other files or of another source in the place of the one that [`config_of`] finds.
+pub(super) fn with_config(plan: &Arc<dyn ExecutionPlan>, config: FileScanConfig) -> Result<Arc<dyn ExecutionPlan>> {
+    with_maker(plan, DataSourceExec::from_data_source(config))
 }
 
 /// What makes the batches of a plan, which may hand them on as they are.

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array};
-use arrow::compute::{BatchCoalescer, take_record_batch};
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array};
+use arrow::compute::BatchCoalescer;
 use arrow::datatypes::{DataType, Schema};
-use arrow::error::ArrowError;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::physical_plan::metrics::Time;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
@@ -19,6 +18,7 @@ use super::io::ObjectReader;
 use super::rows::numbers;
 use super::selection::{Fault, kept_rows};
 use crate::format::Error;
+use crate::format::array::taken;
 use crate::format::rows::Rows;
 use crate::format::scan::Morsel;
 
@@ -129,7 +129,7 @@ impl BatchDecoder {
             let batch = RecordBatch::try_new_with_options(Arc::clone(&self.projector.coded.file), arrays, &options)?;
             let numbers = self.row_numbers(&rows);
             let batch = self.projector.input(batch, true, numbers)?;
-            return Ok(Next::Batch(if self.backwards { turned(&batch)? } else { batch }));
+            return Ok(Next::Batch(if self.backwards { turned(&batch).map_err(|fault| self.fault(fault))? } else { batch }));
         }
     }
 
@@ -183,15 +183,24 @@ impl BatchDecoder {
         Ok(Some(Passed { batch: turned(&batch)?, mask: None, is_coded }))
     }
 
+    fn fault(&self, fault: Fault) -> DataFusionError {
+        match fault {
+            Fault::Format(error) => self.reader.fault(error),
+            Fault::Engine(error) => error,
+        }
+    }
+
     fn row_numbers(&self, rows: &Rows) -> Option<ArrayRef> {
         self.projector.uses_row_index.then(|| numbers(self.morsel.first_row(), rows))
     }
 }
 
 /// The rows, the last one first.
-fn turned(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
-    let rows = u32::try_from(batch.num_rows()).map_err(|_| ArrowError::ComputeError("a batch has too many rows to turn them".to_owned()))?;
-    take_record_batch(batch, &UInt32Array::from_iter_values((0..rows).rev()))
+fn turned(batch: &RecordBatch) -> Result<RecordBatch, Fault> {
+    let places = UInt64Array::from_iter_values((0..batch.num_rows() as u64).rev());
+    let arrays = batch.columns().iter().map(|array| taken(array, &places)).collect::<Result<Vec<_>, _>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(batch.schema(), arrays, &options)?)
 }
 
 /// Columns of the projection, and which of their rows pass if not all.

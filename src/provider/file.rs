@@ -173,8 +173,8 @@ impl PreparedFile {
             },
             None => None,
         };
-        // How many rows pass is known when they have been filtered.
-        let limit = context.limit.filter(|_| filter.is_none());
+        // How many rows pass is known when they have been filtered; and which zones have the last ones, when it is known how many they have.
+        let limit = context.limit.filter(|_| filter.is_none() && !context.backwards);
         let prune_columns = match &zone_pruner {
             Some(pruner) => pruner.file_columns().to_vec(),
             None if limit.is_some() => projected.column_with_zones().map(FieldPath::from).into_iter().collect(),

@@ -101,6 +101,7 @@ pub(super) struct RowFilter {
     /// What each of them has cost, and whether it has paid to look rows up in a join's table, or for text in stored values.
     learnt: Vec<Learnt>,
     trials: Vec<Trials>,
+    searches: Vec<Trials>,
     /// The first columns of the scan are those of the output.
     output_columns: usize,
 }
@@ -150,8 +151,8 @@ impl RowFilter {
     }
 
     fn new(conjuncts: Vec<Conjunct>, output_columns: usize) -> Self {
-        let (learnt, trials) = conjuncts.iter().map(|_| Default::default()).unzip();
-        Self { learnt, trials, conjuncts, output_columns }
+        let (learnt, (trials, searches)) = conjuncts.iter().map(|_| <(Learnt, (Trials, Trials))>::default()).unzip();
+        Self { learnt, trials, searches, conjuncts, output_columns }
     }
 
     /// The columns that it is about, by their positions in the scan.
@@ -449,7 +450,7 @@ impl MorselFilter {
         let kernel = question.kernel.as_ref().filter(|kernel| kernel.is_search());
         // What is decoded for most rows anyway is searched then.
         let kernel = kernel.filter(|_| !is_read_later || !self.filter.learnt[question.index].passes_many());
-        let trials = &self.filter.trials[question.index];
+        let trials = &self.filter.searches[question.index];
         if let Some(kernel) = kernel.filter(|_| !trials.passes_by(question.generation)) {
             let _timer = self.metrics.row_pushdown_eval_time.timer();
             let most = selection.count.saturating_mul(SEARCHED_TIMES);

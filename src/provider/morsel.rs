@@ -2,7 +2,7 @@
 //!
 //! A stripe is a morsel. As soon as one is loaded, the fetch of the next is started, and runs while the first is decoded; not more than one (or
 //! one group, where stripes are fetched together) is ahead, so memory is two stripes or groups per partition. Stripes follow each other in a chain, so rows come in the order of the
-//! file, but where a `LIMIT` of another order is looking for its rows. Where rows are selected by some columns before the others are fetched, it is the fetch of those columns that
+//! file, or in the opposite one, but where a `LIMIT` of another order is looking for its rows. Where rows are selected by some columns before the others are fetched, it is the fetch of those columns that
 //! runs ahead; the others' comes when the stripe before has been decoded, beside nothing, so it has to be worth it.
 //!
 //! Of a file that the kernel has in memory there is nothing to wait for. The next stripe is not planned before the one before it has been decoded, so filters that change are as

@@ -219,7 +219,7 @@ impl AlkaidScan {
             let rows = usize::try_from(rows).map_err(|_| Error::unsupported("a batch has too many rows"))?;
             self.state = State::NextBatch;
             let ranges = self.request.wanted_of(self.first_row(batch), vec![0..rows]);
-            return Ok(Step::Decode(Box::new(self.morsel(Vec::new(), batch, Rest::new(ranges, false)))));
+            return Ok(Step::Decode(Box::new(self.morsel(Vec::new(), batch, Rest::new(ranges, self.is_backwards())))));
         }
         let plan = self.plan(batch, |_| true)?;
         let selecting = if self.is_selective(&plan) && self.patience.asks() {
@@ -346,8 +346,11 @@ impl AlkaidScan {
         let columns = self.columns(&plan, &fetched)?;
         self.dictionaries.end(&plan);
         self.state = State::NextBatch;
-        let backwards = self.request.first.as_ref().is_some_and(|first| first.are_last(None));
-        Ok(Step::Decode(Box::new(self.morsel(columns, stripe, Rest::new(ranges, backwards)))))
+        Ok(Step::Decode(Box::new(self.morsel(columns, stripe, Rest::new(ranges, self.is_backwards())))))
+    }
+
+    fn is_backwards(&self) -> bool {
+        self.request.first.as_ref().is_some_and(|first| first.are_last(None))
     }
 
     fn load_dictionaries(&mut self, plan: &BatchPlan, fetched: &Fetched) -> Result<()> {

@@ -78,7 +78,7 @@ impl FermionScan {
             None => WantedColumn::new(*column, field.data_type(), out.data_type()).map_err(|error| error.in_column(field.name())),
         });
         let wanted: Vec<WantedColumn> = wanted.collect::<Result<_>>()?;
-        // To read such a one backwards, its rows would be counted for every batch.
+        // To read such a one backwards, its rows are counted for every batch: not for rows that are only better first.
         request.first.take_if(|first| *first != FirstRows::Last && wanted.iter().any(WantedColumn::has_dense_union));
         parts.retain(|part| !request.wanted_of(part.stripe_start, vec![part.rows.clone()]).is_empty());
         if request.first == Some(FirstRows::Last) {
