@@ -10,7 +10,9 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Int32Type, Schema, UnionFields};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::error::Result;
-use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::memory_pool::GreedyMemoryPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::{SessionStateBuilder, TaskContext};
 use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use tempfile::TempDir;
@@ -50,6 +52,19 @@ fn map() -> ArrayRef {
     Arc::new(map.finish())
 }
 
+/// Structs that are null, of values without a width and of runs.
+fn deep(numbers: &ArrayRef) -> ArrayRef {
+    let nulls = || Some((0..ROWS).map(|row| row % 6 != 0).collect::<Vec<_>>().into());
+    let bytes: ArrayRef = Arc::new(FixedSizeBinaryArray::try_new_with_len(0, arrow::buffer::Buffer::default(), nulls(), ROWS).unwrap());
+    let ends = Int32Array::from_iter_values((1..=ROWS / 4).map(|end| i32::try_from(end * 4).unwrap()));
+    let runs: ArrayRef = Arc::new(RunArray::try_new(&ends, &numbers.slice(0, ROWS / 4)).unwrap());
+    let empty: ArrayRef = Arc::new(StructArray::new_empty_fields(ROWS, None));
+    let fields = [("bytes", bytes), ("runs", runs), ("empty", empty)];
+    let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) =
+        fields.into_iter().map(|(name, array)| (Field::new(name, array.data_type().clone(), true), array)).unzip();
+    Arc::new(StructArray::new(fields.into(), arrays, nulls()))
+}
+
 /// `id` and columns of all sorts, values without a width among them.
 fn columns() -> Vec<(&'static str, ArrayRef)> {
     let all = 0..ROWS;
@@ -71,6 +86,7 @@ fn columns() -> Vec<(&'static str, ArrayRef)> {
                 FixedSizeListArray::try_new_with_length(item(DataType::Int8), 0, Arc::new(Int8Array::from(Vec::<i8>::new())), None, ROWS).unwrap(),
             ),
         ),
+        ("deep", deep(&numbers)),
         ("pairs", Arc::new(FixedSizeListArray::new(item(DataType::Int64), 1, Arc::clone(&numbers), None))),
         ("views", Arc::new(ListViewArray::new(item(DataType::Int64), starts.into(), vec![1; ROWS].into(), Arc::clone(&numbers), None))),
         ("dense", Arc::new(union(true, &numbers))),
@@ -153,6 +169,8 @@ async fn rows_without_a_stored_column_are_as_many() -> Result<()> {
         store(&context, &dir, format, "one", "day, id", &days[1..]).await?;
         store(&context, &dir, format, "days", "day, id", &days).await?;
         assert_eq!(backwards(&context, "SELECT day FROM one ORDER BY day DESC").await?, vec!["2"; 250]);
+        let places: Vec<String> = (0..250).rev().map(|place| format!("2|{place}")).collect();
+        assert_eq!(backwards(&context, "SELECT day, file_row_index() FROM one ORDER BY day DESC").await?, places);
         assert_eq!(backwards(&context, "SELECT day FROM one WHERE id % 10 = 3 ORDER BY day DESC").await?, vec!["2"; 25]);
         let both = [vec!["2"; 250], vec!["1"; 150]].concat();
         assert_eq!(backwards(&context, "SELECT day FROM days ORDER BY day DESC").await?, both);
@@ -176,7 +194,7 @@ async fn a_limit_that_comes_later_takes_the_last_rows() -> Result<()> {
 }
 
 #[tokio::test]
-async fn parts_of_a_file_are_merged_and_run_ahead() -> Result<()> {
+async fn parts_of_a_file_are_merged() -> Result<()> {
     for format in FORMATS {
         let (context, dir) = (session(3, 64)?, tempfile::tempdir()?);
         store(&context, &dir, format, "t", "id", &["SELECT value AS id FROM generate_series(1, 1000)"]).await?;
@@ -186,5 +204,20 @@ async fn parts_of_a_file_are_merged_and_run_ahead() -> Result<()> {
         let ids: Vec<String> = (1..=1000).rev().map(|id: i32| id.to_string()).collect();
         assert_eq!(lines(&collect(plan, context.task_ctx()).await?), ids, "{format:?}");
     }
+    Ok(())
+}
+
+/// What waits to be merged is not sorted, and cannot be written to disk.
+#[tokio::test]
+async fn no_more_waits_than_a_sort_sets_aside() -> Result<()> {
+    let (context, dir) = (session(3, 8192)?, tempfile::tempdir()?);
+    let rows = "SELECT value AS id, md5(CAST(value AS VARCHAR)) AS text FROM generate_series(1, 200000)";
+    store(&context, &dir, ("FERMION", "'fermion.stripe_rows' '20000'"), "t", "id", &[rows]).await?;
+    context.sql("SET datafusion.execution.sort_spill_reservation_bytes = 100000").await?.collect().await?;
+    let plan = planned(&context, "SELECT id, text FROM t ORDER BY id DESC").await?;
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(GreedyMemoryPool::new(8 << 20))).build_arc()?;
+    let task = TaskContext::from(&context.state()).with_runtime(runtime);
+    let rows: usize = collect(plan, Arc::new(task)).await?.iter().map(RecordBatch::num_rows).sum();
+    assert_eq!(rows, 200_000);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What rules about aggregations above scans have in common.
+//! What rules about aggregations, and others, above scans have in common.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ pub(super) fn with_scan(plan: &Arc<dyn ExecutionPlan>, source: FormatSource) -> 
     }
 }
 
-/// The plan with a scan of other files or of another source in the place of the one that [`config_of`] finds.
+/// The plan with another scan in the place of the one that [`config_of`] finds.
 pub(super) fn with_config(plan: &Arc<dyn ExecutionPlan>, config: FileScanConfig) -> Result<Arc<dyn ExecutionPlan>> {
     with_maker(plan, DataSourceExec::from_data_source(config))
 }

@@ -1,8 +1,8 @@
 //! Rows that are wanted in the opposite of the order in which files have them are read from the last one to the first, and not sorted.
 //!
 //! The engine asks a scan whether it can give an order while it plans, and can be told that the rows come about so: then it sorts them above. That they come
-//! exactly so it takes for a promise about rows as they lie. So this rule looks at the finished plan and takes the sort away. Above filters that the scan does not
-//! take the engine does not ask, and the sort stays.
+//! exactly so it takes for a promise about rows as they lie. So this rule looks at the finished plan and takes the sort away, where nothing stands between it and the
+//! scan. Above filters that the scan does not take the engine does not ask.
 
 use std::sync::Arc;
 
@@ -32,8 +32,10 @@ impl PhysicalOptimizerRule for Backwards {
             if let Some(merge) = plan.downcast_ref::<SortPreservingMergeExec>()
                 && let Some(input) = unsorted(merge.input())?
             {
-                // Partitions run ahead of each other, as they did when they were sorted. The engine does so, too, where it takes a sort away.
-                let buffer = BufferExec::new(input, config.execution.sort_pushdown_buffer_capacity);
+                // Partitions run ahead of each other, as they did when they were sorted. The engine does so, too, where it takes a sort away; but what waits cannot be
+                // written to disk, as what is sorted can, so it is no more than a sort would have set aside.
+                let most = config.execution.sort_pushdown_buffer_capacity.min(config.execution.sort_spill_reservation_bytes);
+                let buffer = BufferExec::new(input, most.max(1));
                 let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
                 return Ok(Transformed::yes(Arc::clone(&plan).replace_children(vec![Arc::new(buffer)], options)?));
             }

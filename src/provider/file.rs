@@ -173,7 +173,7 @@ impl PreparedFile {
             },
             None => None,
         };
-        // How many rows pass is known when they have been filtered; and which zones have the last ones, when it is known how many they have.
+        // How many rows pass is known when they have been filtered. Backwards, the last pages of a stripe would have to be kept, and not the first.
         let limit = context.limit.filter(|_| filter.is_none() && !context.backwards);
         let prune_columns = match &zone_pruner {
             Some(pruner) => pruner.file_columns().to_vec(),

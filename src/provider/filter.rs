@@ -98,9 +98,11 @@ impl Conjunct {
 #[derive(Debug)]
 pub(super) struct RowFilter {
     conjuncts: Vec<Conjunct>,
-    /// What each of them has cost, and whether it has paid to look rows up in a join's table, or for text in stored values.
+    /// What each of them has cost, ...
     learnt: Vec<Learnt>,
+    /// ... whether it has paid to look rows up in a join's table, ...
     trials: Vec<Trials>,
+    /// ... and to look for text in stored values.
     searches: Vec<Trials>,
     /// The first columns of the scan are those of the output.
     output_columns: usize,
