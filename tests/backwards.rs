@@ -18,6 +18,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use tempfile::TempDir;
 
 const ROWS: usize = 1000;
+const NUMBERS: &str = "SELECT value AS id FROM generate_series(1, 1000)";
 /// How small files of each format are cut.
 const FORMATS: [(&str, &str); 2] = [("FERMION", "'fermion.stripe_rows' '300', 'fermion.page_rows' '70'"), ("ALKAID", "'alkaid.batch_rows' '90'")];
 
@@ -185,7 +186,7 @@ async fn rows_without_a_stored_column_are_as_many() -> Result<()> {
 async fn a_limit_that_comes_later_takes_the_last_rows() -> Result<()> {
     for format in FORMATS {
         let (context, dir) = (session(1, 64)?, tempfile::tempdir()?);
-        store(&context, &dir, format, "t", "id", &["SELECT value AS id FROM generate_series(1, 1000)"]).await?;
+        store(&context, &dir, format, "t", "id", &[NUMBERS]).await?;
         let plan = planned(&context, "SELECT id FROM t ORDER BY id DESC").await?;
         let few = plan.with_fetch(Some(5)).unwrap();
         assert_eq!(lines(&collect(few, context.task_ctx()).await?), ["1000", "999", "998", "997", "996"], "{format:?}");
@@ -197,7 +198,7 @@ async fn a_limit_that_comes_later_takes_the_last_rows() -> Result<()> {
 async fn parts_of_a_file_are_merged() -> Result<()> {
     for format in FORMATS {
         let (context, dir) = (session(3, 64)?, tempfile::tempdir()?);
-        store(&context, &dir, format, "t", "id", &["SELECT value AS id FROM generate_series(1, 1000)"]).await?;
+        store(&context, &dir, format, "t", "id", &[NUMBERS]).await?;
         let plan = planned(&context, "SELECT id FROM t ORDER BY id DESC").await?;
         let text = displayable(plan.as_ref()).indent(false).to_string();
         assert!(text.contains("SortPreservingMergeExec: [id@0 DESC]\n  BufferExec") && text.contains("3 groups"), "{text}");

@@ -179,8 +179,11 @@ impl BatchDecoder {
         if !self.backwards {
             return Ok(Some(Passed { batch, mask, is_coded }));
         }
-        let batch = mask.map_or_else(|| Ok(batch.clone()), |mask| kept_rows(&batch, mask.values()))?;
-        Ok(Some(Passed { batch: turned(&batch)?, mask: None, is_coded }))
+        let passed = match &mask {
+            Some(mask) => kept_rows(&batch, mask.values())?,
+            None => batch,
+        };
+        Ok(Some(Passed { batch: turned(&passed)?, mask: None, is_coded }))
     }
 
     fn fault(&self, fault: Fault) -> DataFusionError {
