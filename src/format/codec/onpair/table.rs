@@ -2,84 +2,78 @@
 
 use std::ops::Range;
 
-use super::GROUP;
 use super::tokens::TOKEN_MAX;
+use super::{GROUP, TOKENS_MAX};
 
 /// What a group may write to: its tokens, and what is stored beyond the last one's end.
 pub(super) const WINDOW: usize = (GROUP + 1) * TOKEN_MAX;
 
-/// Where a token is: its first byte, and in the lowest bits its length.
-#[derive(Debug, Clone, Copy, Default)]
-struct Place(u32);
+/// Tokens of a page, as a rule: what 11 bits can tell apart. So many take 32 KiB, which stay in a processor's nearest cache.
+const MOST: usize = 1 << 11;
 
-impl Place {
-    const LENGTH_BITS: u32 = 5;
-
-    #[inline]
-    fn start(self) -> usize {
-        (self.0 >> Self::LENGTH_BITS) as usize
-    }
-
-    #[inline]
-    fn length(self) -> usize {
-        (self.0 & ((1 << Self::LENGTH_BITS) - 1)) as usize
-    }
-}
-
+/// Tokens by their codes: as many bytes of each as the longest may have, and how many are its own.
 #[derive(Debug)]
-pub(super) struct Table {
-    /// The bytes of all tokens, and behind them as many as the longest may have.
-    bytes: Vec<u8>,
-    /// Of each token.
-    places: Vec<Place>,
-    pub(super) ascii: bool,
+struct Slots<const N: usize> {
+    bytes: Box<[[u8; TOKEN_MAX]; N]>,
+    lengths: Box<[u8; N]>,
 }
 
-impl Table {
-    /// `None` if lengths and bytes contradict each other.
-    pub(super) fn read(lengths: &[u8], bytes: &[u8]) -> Option<Self> {
-        let mut start = 0_u32;
-        let mut places = Vec::with_capacity(lengths.len());
-        for &length in lengths {
-            let length = u32::from(length);
-            // There are no more than 2¹⁶ tokens, so that their ends need no more than 21 bits.
-            if length == 0 || length as usize > TOKEN_MAX || start > u32::MAX >> (Place::LENGTH_BITS + 1) {
-                return None;
-            }
-            places.push(Place(start << Place::LENGTH_BITS | length));
-            start += length;
+impl<const N: usize> Slots<N> {
+    fn new(tokens: &[&[u8]]) -> Option<Self> {
+        let mut bytes = vec![[0; TOKEN_MAX]; N];
+        let mut lengths = vec![0; N];
+        for ((slot, length), token) in bytes.iter_mut().zip(&mut lengths).zip(tokens) {
+            slot.get_mut(..token.len())?.copy_from_slice(token);
+            *length = u8::try_from(token.len()).ok()?;
         }
-        if start as usize != bytes.len() {
-            return None;
+        Some(Self { bytes: bytes.into_boxed_slice().try_into().ok()?, lengths: lengths.into_boxed_slice().try_into().ok()? })
+    }
+
+    /// The bytes of the token of a code that has been checked, zeros behind them, and how many are its own.
+    #[inline]
+    fn token(&self, code: u16) -> (&[u8; TOKEN_MAX], usize) {
+        // The remainder only tells the compiler what has been checked.
+        let slot = usize::from(code) % N;
+        (&self.bytes[slot], usize::from(self.lengths[slot]))
+    }
+
+    /// Bytes that the codes stand for, which are added up side by side.
+    #[inline]
+    fn length(&self, codes: &[u16; GROUP]) -> usize {
+        codes.iter().map(|&code| usize::from(self.lengths[usize::from(code) % N])).sum()
+    }
+
+    /// Writes what checked codes stand for, and gives the end of it; `None` where there is no room and a window more for all.
+    fn expand(&self, codes: &[u16], out: &mut [u8], mut at: usize) -> Option<usize> {
+        let (groups, rest) = codes.as_chunks::<GROUP>();
+        for group in groups {
+            at += self.expand_group(group, out.get_mut(at..)?.first_chunk_mut()?);
         }
-        let mut padded = Vec::with_capacity(bytes.len() + TOKEN_MAX);
-        padded.extend_from_slice(bytes);
-        padded.resize(bytes.len() + TOKEN_MAX, 0);
-        Some(Self { bytes: padded, places, ascii: bytes.is_ascii() })
-    }
-
-    /// How many tokens there are.
-    pub(super) fn len(&self) -> usize {
-        self.places.len()
-    }
-
-    /// The bytes of all tokens, one behind the other.
-    pub(super) fn bytes(&self) -> &[u8] {
-        self.bytes.get(..self.bytes.len().saturating_sub(TOKEN_MAX)).unwrap_or_default()
-    }
-
-    /// How many of them each token has.
-    pub(super) fn lengths(&self) -> impl Iterator<Item = u8> {
-        // No token is longer than `TOKEN_MAX`.
-        self.places.iter().map(|place| u8::try_from(place.length()).unwrap_or(u8::MAX))
-    }
-
-    /// Writes no more than some of the values that codes stand for, and gives where each of them is. `None` where the codes are not theirs.
-    pub(super) fn pick(&self, codes: &[u16], lengths: &[u32], wanted: impl Iterator<Item = usize>) -> Option<(Vec<u8>, Vec<Range<usize>>)> {
-        if !self.has(codes) {
-            return None;
+        for &code in rest {
+            let (bytes, length) = self.token(code);
+            *out.get_mut(at..)?.first_chunk_mut()? = *bytes;
+            at += length;
         }
-        let (mut bytes, mut values) = (Vec::new(), Vec::new());
+        Some(at)
+    }
+
+    /// Each token is stored as sixteen bytes, and the next one over those that are not its own.
+    #[inline]
+    fn expand_group(&self, group: &[u16; GROUP], window: &mut [u8; WINDOW]) -> usize {
+        let mut end = 0;
+        for &code in group {
+            let (bytes, length) = self.token(code);
+            // The remainder only tells the compiler what the lengths of tokens see to.
+            let start = end % (GROUP * TOKEN_MAX);
+            window[start..start + TOKEN_MAX].copy_from_slice(bytes);
+            end += length;
+        }
+        end
+    }
+
+    /// See [`Table::pick`].
+    fn pick(&self, codes: &[u16], lengths: &[u32], wanted: impl Iterator<Item = usize>) -> Option<(Vec<u8>, Vec<Range<usize>>)> {
+        let (mut bytes, mut used, mut values) = (Vec::new(), 0, Vec::new());
         // The value and the byte that have been come to, and the code that this byte is in and where that one begins.
         let (mut value, mut start) = (0, 0_usize);
         let (mut next, mut at) = (0, 0_usize);
@@ -91,91 +85,124 @@ impl Table {
                 values.push(0..0);
                 continue;
             }
-            // Lengths of several are added up side by side, as those of one after the other are not.
-            while let Some(group) = codes.get(next..next + GROUP) {
-                let length: usize = group.iter().map(|code| self.length(*code)).sum();
+            while let Some(group) = codes.get(next..).and_then(<[u16]>::first_chunk) {
+                let length = self.length(group);
                 if at + length > start {
                     break;
                 }
                 at += length;
                 next += GROUP;
             }
-            while let Some(&code) = codes.get(next).filter(|code| at + self.length(**code) <= start) {
-                at += self.length(code);
+            while let Some(length) = codes.get(next).map(|&code| self.token(code).1).filter(|length| at + length <= start) {
+                at += length;
                 next += 1;
             }
             // A value may begin within a token, and end within one that the next value needs again.
-            let first = bytes.len() + (start - at);
+            let first = used + (start - at);
             let (mut code, mut reached) = (next, at);
             while reached < end {
-                let token = self.token(*codes.get(code)?);
-                bytes.extend_from_slice(token);
-                reached += token.len();
+                let (token, length) = self.token(*codes.get(code)?);
+                if bytes.len() < used + TOKEN_MAX {
+                    bytes.resize((bytes.len() * 2).max(used + TOKEN_MAX), 0);
+                }
+                *bytes.get_mut(used..)?.first_chunk_mut()? = *token;
+                used += length;
+                reached += length;
                 code += 1;
             }
             values.push(first..first + (end - start));
         }
+        bytes.truncate(used);
         Some((bytes, values))
     }
+}
 
-    /// Writes what codes stand for at `at`, and gives the end of it; `None` where there is no such code, or no room and a window more for all.
-    pub(super) fn expand(&self, codes: &[u16], out: &mut [u8], mut at: usize) -> Option<usize> {
+/// The tokens of a page, few or more than that.
+#[derive(Debug)]
+enum Tokens {
+    Few(Slots<MOST>),
+    Many(Slots<TOKENS_MAX>),
+}
+
+/// Does the same with either.
+macro_rules! with_slots {
+    ($tokens:expr, $slots:ident => $work:expr) => {
+        match &$tokens {
+            Tokens::Few($slots) => $work,
+            Tokens::Many($slots) => $work,
+        }
+    };
+}
+
+#[derive(Debug)]
+pub(super) struct Table {
+    /// The bytes of all tokens, one behind the other.
+    bytes: Vec<u8>,
+    tokens: Tokens,
+    /// How many there are.
+    count: usize,
+    pub(super) ascii: bool,
+}
+
+impl Table {
+    /// `None` if lengths and bytes contradict each other.
+    pub(super) fn read(lengths: &[u8], bytes: &[u8]) -> Option<Self> {
+        let mut rest = bytes;
+        let token = |length: &u8| rest.split_off(..usize::from(*length)).filter(|token| (1..=TOKEN_MAX).contains(&token.len()));
+        let tokens = lengths.iter().map(token).collect::<Option<Vec<_>>>()?;
+        if !rest.is_empty() || tokens.len() > TOKENS_MAX {
+            return None;
+        }
+        let slots = if tokens.len() <= MOST { Tokens::Few(Slots::new(&tokens)?) } else { Tokens::Many(Slots::new(&tokens)?) };
+        Some(Self { bytes: bytes.to_vec(), tokens: slots, count: tokens.len(), ascii: bytes.is_ascii() })
+    }
+
+    /// How many tokens there are.
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// The bytes of all tokens, one behind the other.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// How many of them each token has.
+    pub(super) fn lengths(&self) -> impl Iterator<Item = u8> {
+        with_slots!(self.tokens, slots => &slots.lengths[..self.count]).iter().copied()
+    }
+
+    /// Writes no more than some of the values that codes stand for, and gives where each of them is. `None` where the codes are not theirs.
+    pub(super) fn pick(&self, codes: &[u16], lengths: &[u32], wanted: impl Iterator<Item = usize>) -> Option<(Vec<u8>, Vec<Range<usize>>)> {
         if !self.has(codes) {
             return None;
         }
-        let (groups, rest) = codes.as_chunks::<GROUP>();
-        for group in groups {
-            at += self.expand_group(group, out.get_mut(at..)?.first_chunk_mut()?);
+        with_slots!(self.tokens, slots => slots.pick(codes, lengths, wanted))
+    }
+
+    /// Writes what codes stand for at `at`, and gives the end of it; `None` where there is no such code, or no room and a window more for all.
+    pub(super) fn expand(&self, codes: &[u16], out: &mut [u8], at: usize) -> Option<usize> {
+        if !self.has(codes) {
+            return None;
         }
-        for &code in rest {
-            let (bytes, length) = self.window(code);
-            out.get_mut(at..)?.first_chunk_mut::<TOKEN_MAX>()?.copy_from_slice(bytes);
-            at += length;
-        }
-        Some(at)
+        with_slots!(self.tokens, slots => slots.expand(codes, out, at))
     }
 
     pub(super) fn has(&self, codes: &[u16]) -> bool {
-        codes.iter().copied().max().is_none_or(|greatest| usize::from(greatest) < self.places.len())
+        codes.iter().copied().max().is_none_or(|greatest| usize::from(greatest) < self.count)
     }
 
+    /// The bytes of the token of a code that has been checked.
+    #[inline]
     pub(super) fn length(&self, code: u16) -> usize {
-        self.place(code).length()
-    }
-
-    /// Each token is stored as sixteen bytes, and the next one over those that are not its own.
-    #[inline]
-    fn expand_group(&self, group: &[u16; GROUP], window: &mut [u8; WINDOW]) -> usize {
-        let mut end = 0;
-        for &code in group {
-            let (bytes, length) = self.window(code);
-            // The remainder only tells the compiler what the lengths of tokens see to.
-            let start = end % (GROUP * TOKEN_MAX);
-            window[start..start + TOKEN_MAX].copy_from_slice(bytes);
-            end += length;
-        }
-        end
-    }
-
-    /// Where the token of a code is that has been checked.
-    #[inline]
-    fn place(&self, code: u16) -> Place {
-        self.places.get(usize::from(code)).copied().unwrap_or_default()
-    }
-
-    /// The token of a code that has been checked, what lies behind it up to the length of the longest, and its length.
-    #[inline]
-    fn window(&self, code: u16) -> (&[u8; TOKEN_MAX], usize) {
-        let place = self.place(code);
-        let bytes = self.bytes.get(place.start()..).and_then(<[u8]>::first_chunk).unwrap_or(&[0; TOKEN_MAX]);
-        (bytes, place.length())
+        with_slots!(self.tokens, slots => slots.token(code).1)
     }
 
     /// The token of a code that has been checked.
     #[inline]
     pub(super) fn token(&self, code: u16) -> &[u8] {
-        let place = self.place(code);
-        self.bytes.get(place.start()..place.start() + place.length()).unwrap_or_default()
+        let (bytes, length) = with_slots!(self.tokens, slots => slots.token(code));
+        bytes.get(..length).unwrap_or_default()
     }
 }
 
