@@ -1,6 +1,6 @@
 //! Strings that have some pieces of text in them. What may stand anywhere is looked for in the buffers that strings share, and not in one string after the other.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use arrow::array::StringViewArray;
@@ -83,10 +83,15 @@ impl Pieces {
 
     /// Whether a string of so many bytes may have them.
     pub(super) fn may_be_in(&self, length: usize) -> bool {
+        self.may_be_in_one_of(length..=length)
+    }
+
+    /// Whether a string of so many bytes at least, and at most, may have them.
+    pub(super) fn may_be_in_one_of(&self, lengths: RangeInclusive<usize>) -> bool {
         match &self.first {
-            First::Anywhere(piece) => piece.needle().len() <= length,
-            First::Begins(begin) => begin.len() <= length,
-            First::Is(text) => text.len() == length,
+            First::Anywhere(piece) => piece.needle().len() <= *lengths.end(),
+            First::Begins(begin) => begin.len() <= *lengths.end(),
+            First::Is(text) => lengths.contains(&text.len()),
         }
     }
 

@@ -68,6 +68,16 @@ mod tables {
         batch(columns)
     }
 
+    /// Sentences that do not come again, of words that do, empty ones and nulls.
+    pub(super) fn sentences() -> RecordBatch {
+        let mix = |number: u64, shift: u32, factor: u64| (number ^ number >> shift).wrapping_mul(factor);
+        let noise = |row: u64| mix(mix((row + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15), 30, 0xBF58_476D_1CE4_E5B9), 27, 0x94D0_49BB_1331_11EB) >> 20;
+        let word =
+            |number: u64| format!("{}{}", ["quick", "lazy", "über", "even", "final", "slow"][usize::try_from(number % 6).unwrap()], number / 6 % 40);
+        let sentence = |row: u64| (0..noise(row) % 9).map(|place| word(noise(row * 9 + place))).collect::<Vec<_>>().join(" ");
+        batch(vec![("sentence", Arc::new(StringViewArray::from_iter((0..3000).map(|row| (row % 11 != 3).then(|| sentence(row))))))])
+    }
+
     /// Addresses and numbers that come again in each page, and between them rows that are all new.
     pub(super) fn visits() -> RecordBatch {
         let noise = |row: u64| (row + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -193,7 +203,14 @@ fn v1_0_planes() {
 
 #[test]
 fn v1_0_text() {
-    check("v1.0_onpair.fermion", &[tables::text()], WriterOptions { page_rows: 2048, ..Default::default() });
+    let files = [
+        ("v1.0_onpair.fermion", tables::text(), 2048, EncodingId::OnPairLengths),
+        ("v1.0_onpair_counts.fermion", tables::sentences(), 4096, EncodingId::OnPair),
+    ];
+    for (name, batch, rows, encoding) in files {
+        check(name, &[batch], WriterOptions { page_rows: rows, ..Default::default() });
+        assert!(encodings(&Bytes::from(std::fs::read(path(name)).unwrap())).contains(&encoding.id()), "{name}");
+    }
 }
 
 #[test]

@@ -120,12 +120,14 @@ encodings! {
     Alp = 8, "ALP", alp::Alp;
     /// The front bits of floats, and the rest.
     AlpRd = 9, "ALP_RD", alp_rd::AlpRd;
-    /// Codes of pieces of text that come again.
-    OnPair = 10, "ONPAIR", onpair::OnPair;
+    /// The same as ONPAIR, as earlier versions wrote it.
+    OnPairLengths = 10, "ONPAIR_LENGTHS", onpair::OnPairLengths;
     /// The bytes of integers, place by place.
     Planes = 11, "PLANES", planes::Planes;
     /// Numbers of what is seen for the first time, and those of what has been seen.
     FirstSeen = 12, "FIRST_SEEN", first_seen::FirstSeen;
+    /// Codes of pieces of text that come again.
+    OnPair = 13, "ONPAIR", onpair::OnPair;
 }
 
 impl EncodingId {

@@ -1,52 +1,55 @@
 //! ONPAIR: text as codes of up to 2¹⁶ pieces that come again and again in it (Gargiulo and Venturini, arXiv:2508.02280). Smaller than ZSTD makes
 //! most text and several times as fast to decode; a block is decoded without the others.
 //!
-//! Of TPC-H's comments at scale 1 it leaves 18 to 25 % in pages of the default size, lengths included, and ZSTD at level 3 22 to 29 %. FSST (Boncz et
+//! Of TPC-H's comments at scale 1 it left 18 to 25 % in pages of the default size, with lengths in bytes, and ZSTD at level 3 22 to 29 %. FSST (Boncz et
 //! al., PVLDB 13(11)), whose pieces are 8 bytes and no more than 255, left 1.4 times as much as ZSTD, which is why it is not here.
 //!
-//! `learner.rs` finds the pieces, called tokens, `trie.rs` writes text in them, and `memory.rs` knows when those of the page before will do.
+//! `learner.rs` finds the pieces, called tokens, `trie.rs` writes text in them, and `memory.rs` knows when those of the page before will do. `lengths.rs` reads what earlier versions wrote.
 
 mod find;
 mod learner;
+mod lengths;
 mod memory;
+mod stored;
 mod table;
 mod tokens;
 mod trie;
 
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use arrow::array::BooleanBufferBuilder;
 use arrow::buffer::{BooleanBuffer, Buffer};
 
 use super::answers::Answers;
-use super::buffer::{Kind, StoredBuffer};
 use super::choose::Context;
 use super::node::{EncodedNode, Node, Parts};
-use super::plain::{BYTES_MAX, check_utf8, offsets_of, view};
+use super::plain::{BYTES_MAX, view};
 use super::sample::{Cost, Sample, real};
 use super::{BLOCK, COUNT_MAX, Decode, Encoding, EncodingId, Output, PType, Values};
 use crate::format::search::{First, Pieces};
 use crate::format::{Error, Result};
 use find::{Begin, Block, Marks};
+pub(super) use lengths::OnPairLengths;
 use memory::written_size;
 pub(super) use memory::{Memory, Whose};
-use table::{Table, WINDOW};
-use tokens::{TOKEN_MAX, Text, Written};
+use stored::{Stored, no_token};
+use tokens::{TOKEN_MAX, Text};
 
 #[derive(Debug)]
 pub(super) struct OnPair;
 
 /// The most tokens: what a code of 16 bits can tell apart.
 const TOKENS_MAX: usize = 1 << 16;
-/// Codes that are looked at together.
+/// Codes that are expanded, or looked at, together.
 const GROUP: usize = 8;
 /// Text of which more is left by ZSTD has few pieces that come again, and what is larger than this as ONPAIR takes longer to read than as it is.
 const LEFT_MAX: f64 = 0.65;
 
-/// When no more than one value in so many is wanted, values are looked for code by code and no others are expanded. To pass by the codes of a block takes less than to expand them, and each value that is picked its own time:
-/// with one value in twenty, both take about as long.
-const FEW: usize = 32;
+/// Where more than one value of a block in so many is wanted, all are expanded.
+const MOST_PART: usize = 2;
+/// The codes of so few values of a block are unpacked by themselves.
+const SINGLE: usize = 8;
 
 impl Encoding for OnPair {
     fn estimate(&self, sample: &Sample<'_>) -> Option<Cost> {
@@ -64,114 +67,69 @@ impl Encoding for OnPair {
         let text = Text::of(array, |index| context.is_null(index));
         // A token is no longer than that.
         let Some(text) = text.filter(|text| text.raw() <= COUNT_MAX * TOKEN_MAX) else { return Ok(None) };
-        let Written { codes, starts, tokens, token_lengths } = match memory {
+        let mut written = match memory {
             Some(memory) => memory.borrow_mut().write(&text)?,
             None => Memory::default().write(&text)?,
         };
-        let size = written_size(codes.len(), token_lengths.len(), tokens.len());
+        let size = written_size(written.codes.len(), written.token_lengths.len(), written.tokens.len());
         let most = || Ok::<_, Error>(real(text.raw()) * context.sample(values)?.onpair_left().min(LEFT_MAX));
-        let does_pay = codes.len() <= COUNT_MAX && (context.is_forced() || size < most()?);
+        let does_pay = written.codes.len() <= COUNT_MAX && (context.is_forced() || size < most()?);
         if let Some(memory) = memory {
             memory.borrow_mut().note(context.whose(), does_pay, bytes);
         }
         if !does_pay {
             return Ok(None);
         }
-        let fixed = |ptype, bytes| Values::Fixed { ptype, bytes };
-        let numbers = context.child(&[EncodingId::Dictionary, EncodingId::RunLength, EncodingId::Delta]);
-        let children = vec![
-            numbers.encode(&fixed(PType::U8, Buffer::from_vec(token_lengths)))?,
-            numbers.encode(&fixed(PType::U16, Buffer::from_vec(codes)))?,
-            context.child(&[]).encode(&fixed(PType::U32, Buffer::from_vec(text.lengths)))?,
-            // Not DELTA: the trees of all children together have to fit into one of a page.
-            numbers.unpatched().encode(&fixed(PType::U32, Buffer::from_vec(starts)))?,
-        ];
-        let buffers = vec![context.buffer(tokens, Kind::Text)];
-        Ok(Some(EncodedNode { encoding: EncodingId::OnPair, ptype: PType::Bytes, count: values.len(), params: [0; 2], buffers, children }))
+        let counts = std::mem::take(&mut written.counts);
+        stored::encode(EncodingId::OnPair, written, counts, context).map(Some)
     }
 
     fn open(&self, mut parts: Parts) -> Result<Box<dyn Decode>> {
-        parts.check(parts.ptype == PType::Bytes, "it is for strings")?;
-        let ([bytes], [token_lengths, codes, lengths, starts]) = parts.take()?;
-        parts.check(
-            token_lengths.ptype() == PType::U8 && token_lengths.count() <= TOKENS_MAX,
-            "its tokens do not have one U8 each, or are too many",
-        )?;
-        parts.check(bytes.len() <= TOKEN_MAX * token_lengths.count(), "its tokens are too long")?;
-        parts.check(codes.ptype() == PType::U16, "its codes are not U16")?;
-        parts.check(lengths.ptype() == PType::U32 && lengths.count() == parts.count, "its lengths are not one U32 per value")?;
-        let blocks = parts.count.div_ceil(BLOCK);
-        parts.check(starts.ptype() == PType::U32 && starts.count() == blocks, "its starts are not one U32 per block")?;
-        Ok(Box::new(Coded { bytes, token_lengths, table: OnceLock::new(), marks: Answers::default(), codes, lengths, starts, utf8: parts.utf8 }))
+        let (stored, counts) = Stored::open(&mut parts)?;
+        Ok(Box::new(Coded { stored, counts, marks: Answers::default() }))
     }
 }
 
 #[derive(Debug)]
 struct Coded {
-    bytes: StoredBuffer,
-    token_lengths: Node,
-    table: OnceLock<Table>,
+    stored: Stored,
+    /// How many codes each value has.
+    counts: Node,
     marks: Answers<Arc<Marks>>,
-    codes: Node,
-    lengths: Node,
-    /// Where each block begins in the codes.
-    starts: Node,
-    utf8: bool,
 }
 
 impl Decode for Coded {
     fn decode(&self, range: Range<usize>, out: &mut Output) -> Result<()> {
         let blocks = range.start / BLOCK..range.end.div_ceil(BLOCK);
         let first = blocks.start * BLOCK;
-        let (bytes, offsets) = self.read_blocks(blocks)?;
-        let bytes = Buffer::from_vec(bytes);
-        let offsets = &offsets[range.start - first..=range.end - first];
-        let (views, index) = out.views(std::slice::from_ref(&bytes))?;
-        views.extend(offsets.iter().zip(&offsets[1..]).map(|(&start, &end)| view(&bytes, start, end - start, index)));
-        Ok(())
+        let block = self.read(blocks)?;
+        let codes = self.stored.read_codes(block.codes.clone())?;
+        let (bytes, offsets) = self.stored.expand(codes.words()?, block.counts.words()?)?;
+        push_views(bytes, &offsets[range.start - first..=range.end - first], out)
     }
 
+    /// Unless most of a block are kept, no others are expanded, and take memory.
     fn decode_kept(&self, range: Range<usize>, keep: &BooleanBuffer, out: &mut Output) -> Result<()> {
-        let block = range.start / BLOCK;
-        let wanted = keep.set_indices().map(|index| range.start % BLOCK + index);
-        // Of however few of a block, all of it is expanded.
-        let expanded = BLOCK.min(self.lengths.count() - block * BLOCK);
+        let number = range.start / BLOCK;
         let count = keep.count_set_bits();
-        if count > expanded / 2 {
+        if count > BLOCK.min(self.counts.count() - number * BLOCK) / MOST_PART {
             self.decode(range, out)?;
             return out.keep_last(keep);
         }
-        let are_few = count <= expanded / FEW;
-        let (bytes, values) = if are_few {
-            let (codes, lengths) = (self.block_codes(block)?, self.block_lengths(block, range.end)?);
-            self.table()?.pick(codes.words()?, lengths.words()?, wanted).ok_or_else(|| other_values(block))?
-        } else {
-            // The others' memory is free again before the next block is expanded.
-            let (bytes, offsets) = self.read_blocks(block..block + 1)?;
-            copied(&bytes, wanted.map(|index| offsets[index] as usize..offsets[index + 1] as usize).collect())
-        };
-        let bytes = Buffer::from_vec(bytes);
-        if are_few && self.utf8 && !self.table()?.ascii {
-            let is_text = |value: &Range<usize>| bytes.get(value.clone()).is_some_and(|value| simdutf8::basic::from_utf8(value).is_ok());
-            if !values.iter().all(is_text) {
-                return Err(Error::invalid_file("a string is not UTF-8"));
-            }
-        }
-        let offset = |at: usize| u32::try_from(at).map_err(|_| Error::invalid_file("the strings of a block pass 4 GiB"));
-        let (views, index) = out.views(std::slice::from_ref(&bytes))?;
-        for value in values {
-            views.push(view(&bytes, offset(value.start)?, offset(value.len())?, index));
-        }
-        Ok(())
+        let block = self.read(number..number + 1)?;
+        let wanted = keep.set_indices().map(|index| range.start % BLOCK + index);
+        let (codes, counts) = if count <= SINGLE { self.single_codes(&block, wanted)? } else { self.picked_codes(&block, wanted)? };
+        let (bytes, offsets) = self.stored.expand(&codes, &counts)?;
+        push_views(bytes, &offsets, out)
     }
 
     fn find(&self, range: Range<usize>, _most: usize, pieces: &Pieces) -> Result<Option<BooleanBuffer>> {
         if pieces.is_nothing() {
-            let mut lengths = Output::new(PType::U32, range.len());
-            self.lengths.decode(range, &mut lengths)?;
-            return Ok(Some(lengths.words::<u32>()?.iter().map(|length| *length == 0).collect()));
+            let mut counts = Output::new(PType::U32, range.len());
+            self.counts.decode(range, &mut counts)?;
+            return Ok(Some(counts.words::<u32>()?.iter().map(|count| *count == 0).collect()));
         }
-        let table = self.table()?;
+        let table = self.stored.table()?;
         let marks = match pieces.first() {
             First::Anywhere(piece) => Some(self.marks.get(pieces, || Ok(Arc::new(Marks::new(table, piece.needle()))))?),
             // Where many begin so, all are expanded one by one to look for more in them.
@@ -180,122 +138,102 @@ impl Decode for Coded {
         };
         let blocks = range.start / BLOCK..range.end.div_ceil(BLOCK);
         let first = blocks.start * BLOCK;
-        let end = self.lengths.count().min(blocks.end * BLOCK);
+        let end = self.counts.count().min(blocks.end * BLOCK);
         let mut found = BooleanBufferBuilder::new(end - first);
         found.append_n(end - first, false);
-        for block in blocks {
-            let lengths = self.block_lengths(block, end.min((block + 1) * BLOCK))?;
-            let lengths = lengths.words::<u32>()?;
-            if !lengths.iter().any(|length| pieces.may_be_in(*length as usize)) {
+        for number in blocks {
+            let block = self.read(number..number + 1)?;
+            let counts = block.counts.words::<u32>()?;
+            if !counts.iter().any(|count| find::may_have(pieces, *count as usize)) {
                 continue;
             }
             if marks.as_ref().is_some_and(|marks| marks.are_common()) {
                 return Ok(None);
             }
-            let codes = self.block_codes(block)?;
-            let (values, at) = (Block { table, codes: codes.words()?, lengths }, block * BLOCK - first);
-            let are_theirs = match (pieces.first(), &marks) {
+            let codes = self.stored.read_codes(block.codes)?;
+            let (values, at) = (Block { table, codes: codes.words()?, counts }, number * BLOCK - first);
+            if !table.has(values.codes) {
+                return Err(no_token());
+            }
+            match (pieces.first(), &marks) {
                 (First::Anywhere(piece), Some(marks)) => {
                     // Once for the page, so that it is said of all blocks that are looked at.
                     if !marks.are_rare(values.codes) {
                         return Ok(None);
                     }
-                    values.find(pieces, &Begin { piece, marks }, at, &mut found)
+                    values.find(pieces, &Begin { piece, marks }, at, &mut found);
                 }
                 (First::Begins(text) | First::Is(text), _) => values.find_beginning(pieces, text, at, &mut found),
                 _ => return Ok(None),
-            };
-            are_theirs.ok_or_else(|| other_values(block))?;
+            }
         }
         Ok(Some(found.finish().slice(range.start - first, range.len())))
     }
 }
 
-/// Parts of some bytes, one behind the other, and where each is.
-fn copied(bytes: &[u8], mut parts: Vec<Range<usize>>) -> (Vec<u8>, Vec<Range<usize>>) {
-    let mut copied = Vec::with_capacity(parts.iter().map(Range::len).sum());
-    for part in &mut parts {
-        let start = copied.len();
-        copied.extend_from_slice(&bytes[part.clone()]);
-        *part = start..copied.len();
-    }
-    (copied, parts)
+/// Adds values that lie one behind the other.
+fn push_views(bytes: Vec<u8>, offsets: &[u32], out: &mut Output) -> Result<()> {
+    let bytes = Buffer::from_vec(bytes);
+    let (views, index) = out.views(std::slice::from_ref(&bytes))?;
+    views.extend(offsets.iter().zip(&offsets[1..]).map(|(&start, &end)| view(&bytes, start, end - start, index)));
+    Ok(())
 }
 
-fn other_values(block: usize) -> Error {
-    Error::invalid_file(format!("the codes of block {block} do not stand for its values"))
+/// Blocks of values: where their codes are, and how many each value has.
+struct Counted {
+    codes: Range<usize>,
+    counts: Output,
 }
 
 impl Coded {
-    fn table(&self) -> Result<&Table> {
-        if let Some(table) = self.table.get() {
-            return Ok(table);
+    /// The values of these blocks, which have all codes of each.
+    fn read(&self, blocks: Range<usize>) -> Result<Counted> {
+        let values = blocks.start * BLOCK..self.counts.count().min(blocks.end * BLOCK);
+        let mut counts = Output::new(PType::U32, values.len());
+        self.counts.decode(values, &mut counts)?;
+        let starts = self.stored.code_starts(blocks.clone())?;
+        for ((number, codes), counts) in blocks.zip(starts.windows(2)).zip(counts.words::<u32>()?.chunks(BLOCK)) {
+            let total = counts.iter().fold(0_usize, |total, &count| total.saturating_add(count as usize));
+            if total != codes[1] - codes[0] {
+                return Err(Error::invalid_file(format!("the values of block {number} have {total} codes, and it has {}", codes[1] - codes[0])));
+            }
         }
-        let table = Table::read(self.token_lengths.all()?.words::<u8>()?, self.bytes.bytes()?);
-        let table = table.ok_or_else(|| Error::invalid_file("tokens are not as long as their lengths say, or longer than 16 bytes"))?;
-        Ok(self.table.get_or_init(|| table))
+        let codes = starts.first().copied().unwrap_or_default()..starts.last().copied().unwrap_or_default();
+        Ok(Counted { codes, counts })
     }
 
-    /// The lengths of a block's values before one.
-    fn block_lengths(&self, block: usize, end: usize) -> Result<Output> {
-        let mut lengths = Output::new(PType::U32, BLOCK);
-        self.lengths.decode(block * BLOCK..end, &mut lengths)?;
-        Ok(lengths)
+    /// Codes of some values of a block, and how many each has. They are read one by one.
+    fn single_codes(&self, block: &Counted, wanted: impl Iterator<Item = usize>) -> Result<(Vec<u16>, Vec<u32>)> {
+        let mut codes = Output::new(PType::U16, 0);
+        let counts = each_wanted(block.counts.words()?, wanted, |theirs| {
+            self.stored.codes.decode(block.codes.start + theirs.start..block.codes.start + theirs.end, &mut codes)
+        })?;
+        Ok((codes.words()?.to_vec(), counts))
     }
 
-    fn block_codes(&self, block: usize) -> Result<Output> {
-        let starts = self.code_starts(block..block + 1)?;
-        let mut codes = Output::new(PType::U16, starts[1] - starts[0]);
-        self.codes.decode(starts[0]..starts[1], &mut codes)?;
-        Ok(codes)
+    /// The same out of all codes of the block.
+    fn picked_codes(&self, block: &Counted, wanted: impl Iterator<Item = usize>) -> Result<(Vec<u16>, Vec<u32>)> {
+        let all = self.stored.read_codes(block.codes.clone())?;
+        let (all, mut codes) = (all.words::<u16>()?, Vec::new());
+        let counts = each_wanted(block.counts.words()?, wanted, |theirs| {
+            codes.extend_from_slice(all.get(theirs).unwrap_or_default());
+            Ok(())
+        })?;
+        Ok((codes, counts))
     }
+}
 
-    /// The bytes of all values of these blocks, joined, and where each starts, and the end.
-    fn read_blocks(&self, blocks: Range<usize>) -> Result<(Vec<u8>, Vec<u32>)> {
-        let values = blocks.start * BLOCK..self.lengths.count().min(blocks.end * BLOCK);
-        let mut lengths = Output::new(PType::U32, values.len());
-        self.lengths.decode(values, &mut lengths)?;
-        let lengths = lengths.words::<u32>()?;
-        let starts = self.code_starts(blocks)?;
-        let first = starts.first().map_or(0, |start| *start);
-        let end = starts.last().map_or(0, |end| *end);
-        let mut codes = Output::new(PType::U16, end - first);
-        self.codes.decode(first..end, &mut codes)?;
-        let codes = codes.words::<u16>()?;
-
-        // Nothing is allocated for more than the codes can stand for.
-        let total = lengths.iter().fold(0_usize, |total, &length| total.saturating_add(length as usize));
-        if total > BYTES_MAX.min(codes.len() * TOKEN_MAX) {
-            return Err(Error::invalid_file(format!("{} codes cannot stand for {total} bytes", codes.len())));
-        }
-        let mut bytes = vec![0; total + WINDOW];
-        let (table, mut at) = (self.table()?, 0);
-        for (block, lengths) in starts.windows(2).zip(lengths.chunks(BLOCK)) {
-            let end = at + lengths.iter().map(|&length| length as usize).sum::<usize>();
-            let codes = &codes[block[0] - first..block[1] - first];
-            let damaged = || Error::invalid_file(format!("{} codes do not stand for {} bytes", codes.len(), end - at));
-            at = table.expand(codes, &mut bytes, at).filter(|&found| found == end).ok_or_else(damaged)?;
-        }
-        bytes.truncate(total);
-        let offsets = offsets_of(lengths);
-        if self.utf8 && !table.ascii {
-            check_utf8(&bytes, &offsets)?;
-        }
-        Ok((bytes, offsets))
+/// Calls back with where the codes of each wanted value of a block are among the block's, and gives how many each has.
+fn each_wanted(counts: &[u32], wanted: impl Iterator<Item = usize>, mut each: impl FnMut(Range<usize>) -> Result<()>) -> Result<Vec<u32>> {
+    let (mut value, mut start) = (0, 0);
+    let mut kept = Vec::new();
+    for index in wanted {
+        start += counts[value..index].iter().sum::<u32>() as usize;
+        value = index;
+        each(start..start + counts[index] as usize)?;
+        kept.push(counts[index]);
     }
-
-    /// Where the codes of these blocks begin, and the end of the last one's.
-    fn code_starts(&self, blocks: Range<usize>) -> Result<Vec<usize>> {
-        let starts = self.starts.all()?.words::<u32>()?;
-        let count = self.codes.count();
-        let bounds: Vec<usize> = (blocks.start..=blocks.end).map(|block| starts.get(block).map_or(count, |&start| start as usize)).collect();
-        let is_whole = starts.first().is_none_or(|&start| start == 0);
-        if is_whole && bounds.is_sorted() && bounds.last().is_none_or(|&end| end <= count) {
-            Ok(bounds)
-        } else {
-            Err(Error::invalid_file(format!("the blocks {blocks:?} of ONPAIR have codes {bounds:?} of {count}")))
-        }
-    }
+    Ok(kept)
 }
 
 #[cfg(test)]
@@ -305,6 +243,7 @@ mod tests {
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
 
+    use super::super::buffer::Kind;
     use super::*;
     use crate::format::ErrorKind;
     use crate::format::codec::node::Encoded;
@@ -313,9 +252,9 @@ mod tests {
     /// A node by hand.
     #[derive(Clone)]
     struct Parts {
-        tokens: Vec<&'static str>,
+        tokens: Vec<&'static [u8]>,
         codes: Vec<u16>,
-        lengths: Vec<u32>,
+        counts: Vec<u32>,
         starts: Vec<u32>,
     }
 
@@ -327,13 +266,13 @@ mod tests {
             let encoded = Encoded::new(EncodedNode {
                 encoding: EncodingId::OnPair,
                 ptype: PType::Bytes,
-                count: self.lengths.len(),
+                count: self.counts.len(),
                 params: [0; 2],
-                buffers: vec![context.buffer(self.tokens.concat().into_bytes(), Kind::Text)],
+                buffers: vec![context.buffer(self.tokens.concat(), Kind::Text)],
                 children: vec![
                     child(PType::U8, Buffer::from_vec(token_lengths))?,
                     child(PType::U16, Buffer::from_vec(self.codes.clone()))?,
-                    child(PType::U32, Buffer::from_vec(self.lengths.clone()))?,
+                    child(PType::U32, Buffer::from_vec(self.counts.clone()))?,
                     child(PType::U32, Buffer::from_vec(self.starts.clone()))?,
                 ],
             })?;
@@ -360,9 +299,12 @@ mod tests {
 
         #[track_caller]
         fn refused(&self, range: Range<usize>) {
-            assert_eq!(self.find(range.clone(), "q").unwrap_err().kind(), ErrorKind::InvalidFile);
-            // Of a whole block and a third of it, all of it is expanded.
-            let steps: &[usize] = if range.len() > BLOCK { &[1, 3] } else { &[1] };
+            for pattern in ["%q%", "q%", "qqqq"] {
+                let found = self.open().unwrap().find(range.clone(), 0, &Pieces::of_like(pattern).unwrap());
+                assert_eq!(found.unwrap_err().kind(), ErrorKind::InvalidFile, "{pattern}");
+            }
+            // Of a whole block all values are expanded, of a third of it those, and of some their codes are read one by one.
+            let steps: &[usize] = if range.len() >= BLOCK { &[1, 3, 300] } else { &[1] };
             for &step in steps {
                 let keep = BooleanBuffer::collect_bool(range.len(), |index| index % step == 0);
                 let kept = self.open().unwrap().decode_kept(range.clone(), &keep, &mut Output::new(PType::Bytes, 0));
@@ -374,9 +316,9 @@ mod tests {
 
     fn two_blocks() -> Parts {
         Parts {
-            tokens: vec!["ab", "c"],
+            tokens: vec![b"ab", b"c"],
             codes: [vec![0; 1024], vec![1; 6]].concat(),
-            lengths: [vec![2; 1024], vec![3; 2]].concat(),
+            counts: [vec![1; 1024], vec![3; 2]].concat(),
             starts: vec![0, 1024],
         }
     }
@@ -394,57 +336,93 @@ mod tests {
     }
 
     #[test]
+    fn as_many_values_as_are_kept_come_back() {
+        // Two blocks and a part of one, some of whose values are empty.
+        let words: [&[u8]; 3] = [b"ab", b"c", b"longer"];
+        let counts: Vec<u32> = (0..2500).map(|value| [0, 1, 3, 0, 12][value % 5]).collect();
+        let total = counts.iter().sum::<u32>();
+        let starts = counts.chunks(BLOCK).scan(0, |end, block| Some(std::mem::replace(end, *end + block.iter().sum::<u32>()))).collect();
+        let parts = Parts { tokens: words.to_vec(), codes: (0..total).map(|code| u16::try_from(code * 7 % 3).unwrap()).collect(), counts, starts };
+        let (node, all) = (parts.open().unwrap(), parts.read(0..2500).unwrap());
+        for (start, count) in [(0, 1024), (1024, 1024), (1030, 900), (2048, 452), (2060, 7)] {
+            for kept in [1, SINGLE, SINGLE + 1, 226, 227, 512, 513, count] {
+                for shift in [0, 1, count.saturating_sub(kept) / 2, count.saturating_sub(kept)] {
+                    let keep = BooleanBuffer::collect_bool(count, |index| (shift..shift + kept).contains(&(index * 5 % count)));
+                    let mut out = Output::new(PType::Bytes, 0);
+                    node.decode_kept(start..start + count, &keep, &mut out).unwrap();
+                    let Decoded::Views { views, buffers } = out.finish() else { panic!("views") };
+                    let found = arrow::array::StringViewArray::try_new(views, buffers, None).unwrap();
+                    let expected: Vec<&str> = keep.set_indices().map(|index| all[start + index].as_str()).collect();
+                    assert!(found.iter().map(Option::unwrap).eq(expected), "{kept} of {count} from {start}, {shift}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn text_is_found_in_codes_where_few_begin_with_it() {
         let parts = || Parts {
-            tokens: vec!["go", "og", "le", "-"],
+            tokens: vec![b"go", b"og", b"le", b"-"],
             codes: [vec![3; 1024], vec![3; 30], vec![0, 1, 2], vec![3; 30]].concat(),
-            lengths: [vec![1; 1024], vec![20, 10, 6, 30]].concat(),
+            counts: [vec![1; 1024], vec![20, 10, 3, 30]].concat(),
             starts: vec![0, 1024],
         };
         assert_eq!(parts().find(1023..1028, "google").unwrap().unwrap(), [false, false, false, true, false]);
         assert_eq!(parts().find(1026..1027, "ogle").unwrap().unwrap(), [true]);
         // Common pieces, and long ones, are better looked for in text.
         assert_eq!(parts().find(1023..1028, "-").unwrap(), None);
-        let long = Parts { codes: [0, 1, 2].repeat(60), lengths: vec![360], starts: vec![0], ..parts() };
+        let long = Parts { codes: [0, 1, 2].repeat(60), counts: vec![180], starts: vec![0], ..parts() };
         assert_eq!(long.find(0..1, &"google".repeat(50)).unwrap(), None);
-        // Those that no value is long enough for are in none, and their codes are not looked at.
-        assert_eq!(long.find(0..1, &"google".repeat(61)).unwrap().unwrap(), [false]);
-        assert_eq!(parts().find(1023..1028, &"-".repeat(31)).unwrap().unwrap(), [false; 5]);
+        // Those that no value can be long enough for are in none, and their codes are not looked at.
+        assert_eq!(long.find(0..1, &"-".repeat(180 * TOKEN_MAX)).unwrap(), None);
+        assert_eq!(long.find(0..1, &"-".repeat(180 * TOKEN_MAX + 1)).unwrap().unwrap(), [false]);
         // As the first block is, so are the others taken to be.
         let page = parts().open().unwrap();
         let find = |range: Range<usize>| page.find(range, 0, &Pieces::of_like("%g%").unwrap()).unwrap().map(|found| found.count_set_bits());
         assert_eq!((find(0..10), find(1024..1028)), (Some(0), Some(1)));
         assert_eq!(parts().find(1024..1028, "g").unwrap().map(|found| found.len()), Some(4));
-        let common = Parts { codes: [vec![3; 1024], vec![0; 31], vec![3]].concat(), lengths: [vec![1; 1024], vec![63]].concat(), ..parts() };
+        let common = Parts { codes: [vec![3; 1024], vec![0; 31], vec![3]].concat(), counts: [vec![1; 1024], vec![32]].concat(), ..parts() };
         assert_eq!((common.find(1024..1025, "g").unwrap(), common.find(0..1025, "g").unwrap().map(|found| found.len())), (None, Some(1025)));
     }
 
     #[test]
-    fn blocks_and_lengths_that_contradict_each_other_are_refused() {
+    fn blocks_and_counts_that_contradict_each_other_are_refused() {
         for starts in [vec![1, 1024], vec![0, 1023], vec![0, 1031], vec![1024, 0], vec![u32::MAX; 2]] {
             Parts { starts, ..two_blocks() }.refused(0..1026);
         }
         for starts in [vec![], vec![0], vec![0, 1024, 1030]] {
             assert_eq!(Parts { starts, ..two_blocks() }.open().unwrap_err().kind(), ErrorKind::InvalidFile);
         }
-        for length in [0, 1, 3, 1 << 20, u32::MAX] {
+        for count in [0, 2, 3, 1 << 20, u32::MAX] {
             let mut parts = two_blocks();
-            parts.lengths[5] = length;
-            let error = parts.read(5..6).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::InvalidFile);
-            assert_eq!(error.to_string().contains("cannot stand"), length > 16 * 1024, "{error}");
+            parts.counts[5] = count;
+            let error = parts.read(7..8).unwrap_err();
+            assert!(error.to_string().contains(&format!("block 0 have {} codes, and it has 1024", 1023 + u64::from(count))), "{error}");
+            parts.refused(7..8);
+            // Sums do not wrap around.
+            parts.counts[6] = 2_u32.wrapping_sub(count);
+            assert_eq!(parts.read(7..8).is_ok(), count <= 2);
         }
+        let mut damaged = two_blocks();
+        (0..1024).step_by(3).for_each(|code| damaged.codes[code] = 9);
+        damaged.refused(0..1024);
     }
 
     #[test]
     fn text_is_checked_unless_it_cannot_but_be_ascii() {
-        let read = |tokens: &[&'static str], codes: &[u16], lengths: &[u32]| {
-            Parts { tokens: tokens.to_vec(), codes: codes.to_vec(), lengths: lengths.to_vec(), starts: vec![0] }.read(0..lengths.len())
+        let parts = |counts: &[u32]| Parts { tokens: vec![b"\xC3", b"\xA4"], codes: vec![0, 1, 0, 1], counts: counts.to_vec(), starts: vec![0] };
+        assert_eq!(parts(&[2, 2]).read(0..2).unwrap(), ["ä", "ä"]);
+        assert_eq!(parts(&[1, 3]).read(0..2).unwrap_err().kind(), ErrorKind::InvalidFile);
+        // Those that are wanted are checked, and no others.
+        let third = |counts: &[u32], wanted: usize| {
+            let mut out = Output::new(PType::Bytes, 0);
+            let keep = BooleanBuffer::collect_bool(3, |index| index == wanted);
+            parts(counts).open().unwrap().decode_kept(0..3, &keep, &mut out).is_ok()
         };
-        assert_eq!(read(&["ä"], &[0, 0], &[2, 2]).unwrap(), ["ä", "ä"]);
-        assert_eq!(read(&["ä"], &[0, 0], &[1, 3]).unwrap_err().kind(), ErrorKind::InvalidFile);
-        // What is not decoded is not checked.
-        let parts = Parts { tokens: vec!["ä", "b"], codes: [vec![1; 30], vec![0, 0]].concat(), lengths: vec![30, 1, 3], starts: vec![0] };
+        assert!(third(&[2, 1, 1], 0) && !third(&[2, 1, 1], 1) && !third(&[2, 1, 1], 2));
+        // Text is looked for in values that are none.
+        let codes = [vec![2; 30], vec![0, 1, 0, 1]].concat();
+        let parts = Parts { tokens: vec![b"\xC3", b"\xA4", b"b"], codes, counts: vec![30, 1, 3], starts: vec![0] };
         assert_eq!(parts.find(0..3, "ä").unwrap().unwrap(), [false, false, true]);
     }
 

@@ -107,6 +107,8 @@ impl Text {
 #[derive(Debug, Default)]
 pub(super) struct Written {
     pub(super) codes: Vec<u16>,
+    /// How many of them each value has.
+    pub(super) counts: Vec<u32>,
     /// Where the codes of each block of values begin.
     pub(super) starts: Vec<u32>,
     /// The tokens one behind the other, and how long each is.
@@ -167,21 +169,19 @@ impl Tokens {
         let mut is_used = vec![false; self.count()];
         let parsed = self.trie.parse(&text.bytes, &text.stretches());
         written.codes.reserve_exact(parsed.iter().map(Vec::len).sum::<usize>() - text.lengths.len());
-        let mut value = 0;
-        if !text.lengths.is_empty() {
-            written.starts.push(0);
-        }
+        written.counts.reserve_exact(text.lengths.len());
+        let mut count = 0;
         for &code in parsed.iter().flatten() {
             if code != u16::from(END) {
                 written.codes.push(code);
                 is_used[usize::from(code)] = true;
+                count += 1;
                 continue;
             }
-            value += 1;
-            if value % BLOCK == 0 && value < text.lengths.len() {
-                written.starts.push(u32::try_from(written.codes.len()).unwrap_or(u32::MAX));
-            }
+            written.counts.push(std::mem::take(&mut count));
         }
+        let blocks = written.counts.chunks(BLOCK).map(|block| block.iter().sum::<u32>());
+        written.starts = blocks.scan(0, |end, codes| Some(std::mem::replace(end, *end + codes))).collect();
         self.keep_used(&is_used, &mut written);
         written
     }
@@ -245,6 +245,7 @@ mod tests {
             let written = Tokens::new(tokens.clone()).write(&text(&values));
             let slowly: Vec<_> = values.iter().map(|value| write_slowly(&tokens, value)).collect();
             assert!(read(&written) == slowly.concat(), "round {round}");
+            assert!(written.counts.iter().map(|count| *count as usize).eq(slowly.iter().map(Vec::len)));
             let blocks = slowly.chunks(BLOCK).map(|block| block.iter().map(Vec::len).sum::<usize>());
             let starts = blocks.scan(0, |end, codes| u32::try_from(std::mem::replace(end, *end + codes)).ok());
             assert_eq!(written.starts, starts.collect::<Vec<_>>());

@@ -216,7 +216,9 @@ fn check(name: &str, values: &Values) {
         let must = match forced {
             EncodingId::Plain | EncodingId::Dictionary => values.ptype() != PType::Bool,
             // No text has this byte.
-            EncodingId::OnPair => values.ptype() == PType::Bytes && to_list(values).iter().all(|value| !value.contains(&0xFF)),
+            EncodingId::OnPair | EncodingId::OnPairLengths => {
+                values.ptype() == PType::Bytes && to_list(values).iter().all(|value| !value.contains(&0xFF))
+            }
             EncodingId::Alp => matches!(values.ptype(), PType::F32 | PType::F64),
             EncodingId::Bitmap => values.ptype() == PType::Bool,
             EncodingId::RunLength => !values.is_empty(),

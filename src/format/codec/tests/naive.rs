@@ -88,7 +88,6 @@ fn values(node: &Node) -> Vec<Value> {
             let join = |(front, rest): (&Value, &Value)| (number(front) << node.params[0] | number(rest)).to_le_bytes()[..width].to_vec();
             fronts.iter().zip(&rests).map(join).collect()
         }
-        10 => onpair(node),
         11 => {
             let reference = node.params[0].to_le_bytes()[..width].to_vec();
             let difference = |at: usize| (0..width).map(|place| node.buffers.get(place).map_or(0, |plane| plane[at])).collect::<Value>();
@@ -102,6 +101,8 @@ fn values(node: &Node) -> Vec<Value> {
             assert_eq!(others.next(), None);
             found
         }
+        10 => onpair_lengths(node),
+        13 => onpair(node),
         other => unreachable!("encoding {other}"),
     };
     assert_eq!(found.len(), node.count);
@@ -153,28 +154,37 @@ fn alp(node: &Node) -> Vec<Value> {
     found
 }
 
-/// Code by code; blocks matter only to who skips some.
-fn onpair(node: &Node) -> Vec<Value> {
+fn tokens(node: &Node) -> Vec<&[u8]> {
     let mut rest = node.buffers[0].as_slice();
     let tokens: Vec<&[u8]> = values(&node.children[0]).iter().map(|length| rest.split_off(..index(length)).unwrap()).collect();
     assert!(rest.is_empty() && tokens.iter().all(|token| (1..=16).contains(&token.len())));
-    let (mut text, mut ends) = (Vec::new(), vec![0]);
-    for code in values(&node.children[1]) {
-        text.extend_from_slice(tokens[index(&code)]);
-        ends.push(text.len());
-    }
+    tokens
+}
+
+/// All text, and then value by value; blocks matter only to who skips some.
+fn onpair_lengths(node: &Node) -> Vec<Value> {
+    let tokens = tokens(node);
+    let mut text = values(&node.children[1]).iter().flat_map(|code| tokens[index(code)].to_vec()).collect::<Vec<_>>();
+    let found = values(&node.children[2]).iter().map(|length| text.drain(..index(length)).collect()).collect();
+    assert!(text.is_empty());
+    found
+}
+
+/// Value by value; blocks matter only to who skips some.
+fn onpair(node: &Node) -> Vec<Value> {
+    let tokens = tokens(node);
+    let codes = values(&node.children[1]);
     let starts = values(&node.children[3]);
-    let mut at = 0;
-    let values_of = |(number, length): (usize, &Value)| {
+    let mut next = 0;
+    let value_of = |(number, count): (usize, &Value)| {
         if number % 1024 == 0 {
-            // Codes before the block make the text before it.
-            assert_eq!(ends[index(&starts[number / 1024])], at);
+            assert_eq!(index(&starts[number / 1024]), next);
         }
-        at += index(length);
-        text[at - index(length)..at].to_vec()
+        next += index(count);
+        codes[next - index(count)..next].iter().flat_map(|code| tokens[index(code)].to_vec()).collect()
     };
-    let found = values(&node.children[2]).iter().enumerate().map(values_of).collect();
-    assert_eq!(at, text.len());
+    let found = values(&node.children[2]).iter().enumerate().map(value_of).collect();
+    assert_eq!(next, codes.len());
     found
 }
 
