@@ -13,7 +13,7 @@ use super::super::plain::offsets_of;
 use super::super::sample::{Cost, Sample};
 use super::super::{BLOCK, COUNT_MAX, Decode, Encoding, EncodingId, Output, PType, Values};
 use super::stored::{self, Stored, no_token};
-use super::tokens::Text;
+use super::tokens::{TOKEN_MAX, Text};
 use super::{Memory, push_views};
 use crate::format::{Error, Result};
 
@@ -28,8 +28,12 @@ impl Encoding for OnPairLengths {
     /// Only where it is asked for, so that what is read is tested.
     fn encode(&self, values: &Values, context: &Context<'_>) -> Result<Option<EncodedNode>> {
         let (Values::Bytes(array), true) = (values, context.is_forced()) else { return Ok(None) };
-        let Some(text) = Text::of(array, |index| context.is_null(index)).filter(|text| text.raw() <= COUNT_MAX) else { return Ok(None) };
+        let text = Text::of(array, |index| context.is_null(index));
+        let Some(text) = text.filter(|text| text.raw() <= COUNT_MAX * TOKEN_MAX) else { return Ok(None) };
         let written = Memory::default().write(&text)?;
+        if written.codes.len() > COUNT_MAX {
+            return Ok(None);
+        }
         stored::encode(EncodingId::OnPairLengths, written, text.lengths, context).map(Some)
     }
 
@@ -151,6 +155,10 @@ mod tests {
             lengths[5] = length;
             refused(&codes, &lengths, &[0, 1024]);
         }
+        // Sums do not wrap around.
+        let mut wrapped = lengths.clone();
+        (wrapped[5], wrapped[6]) = (u32::MAX, 5);
+        refused(&codes, &wrapped, &[0, 1024]);
         // Not all of one block, and as much more of the other.
         let mut shifted = lengths.clone();
         (shifted[5], shifted[1024]) = (3, 2);

@@ -103,9 +103,13 @@ impl Decode for Coded {
         let blocks = range.start / BLOCK..range.end.div_ceil(BLOCK);
         let first = blocks.start * BLOCK;
         let block = self.read(blocks)?;
-        let codes = self.stored.read_codes(block.codes.clone())?;
-        let (bytes, offsets) = self.stored.expand(codes.words()?, block.counts.words()?)?;
-        push_views(bytes, &offsets[range.start - first..=range.end - first], out)
+        let counts = block.counts.words::<u32>()?;
+        let codes_of = |counts: &[u32]| counts.iter().map(|&count| count as usize).sum::<usize>();
+        let (before, counts) = (&counts[..range.start - first], &counts[range.start - first..range.end - first]);
+        let start = block.codes.start + codes_of(before);
+        let codes = self.stored.read_codes(start..start + codes_of(counts))?;
+        let (bytes, offsets) = self.stored.expand(codes.words()?, counts)?;
+        push_views(bytes, &offsets, out)
     }
 
     /// Unless most of a block are kept, no others are expanded, and take memory.

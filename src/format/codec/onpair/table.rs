@@ -3,10 +3,10 @@
 use super::tokens::TOKEN_MAX;
 use super::{GROUP, TOKENS_MAX};
 
-/// What a group may write to: its tokens, and what is stored beyond the last one's end.
+/// What a group may write to: as many bytes as the longest token has, from wherever a token of it may begin, and one token more for the compiler to know so.
 const WINDOW: usize = (GROUP + 1) * TOKEN_MAX;
 
-/// Tokens of a page, as a rule: what 11 bits can tell apart. So many take 32 KiB, which stay in a processor's nearest cache.
+/// Tokens of a page, as a rule: what 11 bits can tell apart. So many take 34 KiB, of which those that come often stay in a processor's nearest cache.
 const MOST: usize = 1 << 11;
 
 /// Codes that are expanded before it is noted where their values end, if these have no more: where the text of each ends is in the nearest cache then.

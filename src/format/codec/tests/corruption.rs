@@ -1,5 +1,6 @@
 //! Damaged pages: an error or some values, never a panic, and never memory that the page does not back.
 
+use arrow::buffer::BooleanBuffer;
 use bytes::Bytes;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -7,6 +8,7 @@ use rand::{Rng, SeedableRng};
 use super::super::{COUNT_MAX, EncodeOptions, EncodingId, Output, PType, Values};
 use super::{cases, expect, page_of};
 use crate::format::fermion::page::{Page, PageExpect};
+use crate::format::search::Pieces;
 use crate::format::{Error, ErrorKind, Result};
 
 /// One page for every encoding of every type, small enough to be damaged at every byte.
@@ -41,6 +43,18 @@ fn read(page: &[u8], expect: &PageExpect) -> Result<usize> {
     page.decode(page.len() / 2..page.len(), &mut out)?;
     page.decode(0..page.len().min(5000), &mut out)?;
     super::from_output(out);
+    // Few of the values, some, and most, in whatever way each is taken.
+    for step in [40, 3, 1] {
+        let mut out = Output::new(expect.ptype, 0);
+        let kept = BooleanBuffer::collect_bool(page.len().min(5000), |index| index % step == 0);
+        page.decode_kept(0..kept.len(), &kept, &mut out)?;
+        super::from_output(out);
+    }
+    for pattern in ["%e%", "e%", "e"] {
+        if expect.ptype == PType::Bytes && !page.is_empty() {
+            page.find(0..page.len().min(5000), 5000, &Pieces::of_like(pattern).unwrap())?;
+        }
+    }
     Ok(page.len())
 }
 

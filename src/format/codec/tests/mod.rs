@@ -269,7 +269,9 @@ fn a_slice_of_values_is_encoded_as_if_it_were_all() {
 fn text_is_checked_once_it_is_decoded() {
     for strings in [vec!["ä".repeat(7), "b".into(), "ü".repeat(5)], vec!["ä".repeat(7); 3]] {
         let values = Values::Bytes(BinaryViewArray::from_iter_values(&strings));
-        for forced in [EncodingId::Plain, EncodingId::Dictionary, EncodingId::RunLength, EncodingId::Constant, EncodingId::OnPair] {
+        for forced in
+            [EncodingId::Plain, EncodingId::Dictionary, EncodingId::RunLength, EncodingId::Constant, EncodingId::OnPair, EncodingId::OnPairLengths]
+        {
             let Some(bytes) = page_of(&values, None, &EncodeOptions { zstd_level: None, forced: Some(forced), ..Default::default() }) else {
                 continue;
             };
