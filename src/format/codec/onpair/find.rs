@@ -284,6 +284,7 @@ mod tests {
         assert_eq!(found(&tokens, &codes, &counts, "%special%requests"), [2]);
         // Twice in a value, and what follows stands between the two.
         assert_eq!(found(&tokens, &[0, 2, 0, 1, 0, 0], &[4, 2], "%special%r%"), [0]);
+        assert_eq!(found(&tokens, &[0, 1, 0], &[3], "%special%r%"), [0]);
     }
 
     #[test]
