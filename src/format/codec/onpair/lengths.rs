@@ -96,28 +96,18 @@ impl Coded {
 
 #[cfg(test)]
 mod tests {
-    use arrow::buffer::Buffer;
-
-    use super::super::super::buffer::Kind;
     use super::super::super::node::Encoded;
     use super::super::super::{Decoded, EncodeOptions, EncodingTree};
+    use super::super::tokens::Written;
     use super::*;
     use crate::format::ErrorKind;
 
     /// The values of a range of a page of these codes.
     fn read(tokens: &[&[u8]], codes: &[u16], lengths: &[u32], starts: &[u32], range: Range<usize>) -> Result<Vec<String>> {
+        let token_lengths = tokens.iter().map(|token| u8::try_from(token.len()).unwrap()).collect();
+        let written = Written { codes: codes.to_vec(), starts: starts.to_vec(), tokens: tokens.concat(), token_lengths, counts: Vec::new() };
         let options = EncodeOptions::default();
-        let context = Context::root(&options, None);
-        let child = |ptype, bytes| context.encode(&Values::Fixed { ptype, bytes }).unwrap();
-        let token_lengths: Vec<u8> = tokens.iter().map(|token| u8::try_from(token.len()).unwrap()).collect();
-        let children = vec![
-            child(PType::U8, Buffer::from_vec(token_lengths)),
-            child(PType::U16, Buffer::from_vec(codes.to_vec())),
-            child(PType::U32, Buffer::from_vec(lengths.to_vec())),
-            child(PType::U32, Buffer::from_vec(starts.to_vec())),
-        ];
-        let (encoding, buffers) = (EncodingId::OnPairLengths, vec![context.buffer(tokens.concat(), Kind::Text)]);
-        let node = EncodedNode { encoding, ptype: PType::Bytes, count: lengths.len(), params: [0; 2], buffers, children };
+        let node = stored::encode(EncodingId::OnPairLengths, written, lengths.to_vec(), &Context::root(&options, None))?;
         let encoded = Encoded::new(node).unwrap();
         let mut page = Vec::new();
         encoded.write(&mut page);

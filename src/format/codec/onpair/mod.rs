@@ -247,7 +247,7 @@ mod tests {
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
 
-    use super::super::buffer::Kind;
+    use super::tokens::Written;
     use super::*;
     use crate::format::ErrorKind;
     use crate::format::codec::node::Encoded;
@@ -264,22 +264,12 @@ mod tests {
 
     impl Parts {
         fn open(&self) -> Result<Node> {
-            let context = Context::root(&EncodeOptions::default(), None);
-            let child = |ptype, bytes| context.encode(&Values::Fixed { ptype, bytes });
-            let token_lengths: Vec<u8> = self.tokens.iter().map(|token| u8::try_from(token.len()).unwrap()).collect();
-            let encoded = Encoded::new(EncodedNode {
-                encoding: EncodingId::OnPair,
-                ptype: PType::Bytes,
-                count: self.counts.len(),
-                params: [0; 2],
-                buffers: vec![context.buffer(self.tokens.concat(), Kind::Text)],
-                children: vec![
-                    child(PType::U8, Buffer::from_vec(token_lengths))?,
-                    child(PType::U16, Buffer::from_vec(self.codes.clone()))?,
-                    child(PType::U32, Buffer::from_vec(self.counts.clone()))?,
-                    child(PType::U32, Buffer::from_vec(self.starts.clone()))?,
-                ],
-            })?;
+            let token_lengths = self.tokens.iter().map(|token| u8::try_from(token.len()).unwrap()).collect();
+            let Self { codes, starts, .. } = self.clone();
+            let written = Written { codes, starts, tokens: self.tokens.concat(), token_lengths, counts: Vec::new() };
+            let options = EncodeOptions::default();
+            let node = stored::encode(EncodingId::OnPair, written, self.counts.clone(), &Context::root(&options, None))?;
+            let encoded = Encoded::new(node)?;
             let mut page = Vec::new();
             encoded.write(&mut page);
             let body = Bytes::from(page).slice(encoded.tree().len().next_multiple_of(8)..);
