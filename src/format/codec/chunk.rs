@@ -148,7 +148,7 @@ mod tests {
     use arrow::buffer::{BooleanBuffer, Buffer};
     use bytes::Bytes;
 
-    use super::super::{DictionaryBuilder, EncodeOptions, EncodingId, Memory, encode, encode_codes};
+    use super::super::{DictionaryBuilder, EncodeOptions, EncodingId, encode, encode_codes};
     use super::*;
     use crate::format::ErrorKind;
     use crate::format::fermion::page::{Page, PageExpect, open_dictionary, write_page};
@@ -166,7 +166,7 @@ mod tests {
     }
 
     fn codes_page(codes: &[u32], ptype: PType) -> Bytes {
-        let encoded = encode_codes(codes, ptype, &EncodeOptions::default(), &Memory::default()).unwrap().0;
+        let encoded = encode_codes(codes, ptype, &EncodeOptions::default()).unwrap();
         Bytes::from(write_page(&encoded, u32::try_from(codes.len()).unwrap(), true))
     }
 

@@ -36,10 +36,11 @@ impl Encoding for Dictionary {
                 let width = real(ptype.width()?) * if ptype.is_integer() { 0.7 } else { 1.0 };
                 Cost { bytes: code_bytes + entries * width + 100.0, nanos: 0.5 * count }
             }
-            _ => {
-                let text = sample.text_cost(entries * sample.text_bytes() / count, entries);
+            Values::Bytes(strings) => {
+                let text = sample.text_cost(entries * distinct.mean_length(strings), entries);
                 Cost { bytes: code_bytes + text.bytes + 100.0, nanos: 0.65 * count + text.nanos }
             }
+            Values::Bool(_) => return None,
         })
     }
 

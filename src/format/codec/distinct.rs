@@ -3,6 +3,7 @@
 use arrow::array::{Array, BinaryViewArray};
 
 use super::Values;
+use super::sample::real;
 use super::words::{Word, mix_both, with_word, words_from};
 
 /// Probes after which values that collide, by bad luck or by design, are no longer told apart.
@@ -27,6 +28,14 @@ impl Distinct {
             }),
             Values::Bytes(array) => collect(array.len(), limit, |index| hash_of(array, index), |a, b| same(array, a, b)),
         }
+    }
+}
+
+impl Distinct {
+    /// Bytes of one of these strings, on average, where each counts once.
+    pub(super) fn mean_length(&self, strings: &BinaryViewArray) -> f64 {
+        let lengths = self.firsts.iter().map(|first| length(strings.views()[*first as usize]));
+        real(lengths.sum()) / real(self.firsts.len().max(1))
     }
 }
 
@@ -118,7 +127,11 @@ fn tag(hash: u64) -> u32 {
 
 /// Whether a value is short enough to be its view.
 pub(super) fn is_inlined(view: u128) -> bool {
-    (view & 0xFFFF_FFFF) <= 12
+    length(view) <= 12
+}
+
+pub(super) fn length(view: u128) -> usize {
+    (view & 0xFFFF_FFFF) as usize
 }
 
 pub(super) fn hash_of(array: &BinaryViewArray, index: usize) -> u64 {
@@ -166,6 +179,13 @@ mod tests {
             assert_eq!(distinct.codes, expected);
             assert!(distinct.firsts.iter().zip(0u32..).all(|(&first, code)| expected[first as usize] == code));
         }
+    }
+
+    #[test]
+    fn each_string_counts_once() {
+        let strings = BinaryViewArray::from_iter_values(["", "", "abc", "", "abc", "a string that is not inlined"]);
+        let distinct = Distinct::of(&Values::Bytes(strings.clone()), 9).unwrap();
+        assert!((distinct.mean_length(&strings) - (3.0 + 28.0) / 3.0).abs() < 1e-9);
     }
 
     #[test]

@@ -220,7 +220,7 @@ mod tests {
 
     use super::*;
     use crate::format::ErrorKind;
-    use crate::format::codec::{EncodeOptions, EncodingTree, Memory, encode, encode_codes};
+    use crate::format::codec::{EncodeOptions, EncodingTree, encode, encode_codes};
     use crate::format::fermion::page::{Page, PageExpect, write_page};
 
     #[test]
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn codes_of_a_dictionary_that_grows_get_it() {
         let tree = |codes: &[u32]| {
-            let encoded = encode_codes(codes, PType::Bytes, &EncodeOptions::default(), &Memory::default()).unwrap().0;
+            let encoded = encode_codes(codes, PType::Bytes, &EncodeOptions::default()).unwrap();
             (EncodingTree::read(encoded.tree()).unwrap().children[0].encoding, encoded.size())
         };
         for known in [0, 1000, 100_000] {

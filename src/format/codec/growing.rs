@@ -30,7 +30,10 @@ const TOGETHER: usize = 64;
 pub(super) fn may_share(sample: &Sample<'_>) -> bool {
     let Some(distinct) = Distinct::of(sample.values(), sample.values().len()) else { return false };
     let (entries, count) = (entries(&distinct, sample), real(sample.count()));
-    let width = sample.values().ptype().width().map_or(sample.text_bytes() / count.max(1.0), real);
+    let width = match sample.values() {
+        Values::Bytes(strings) => distinct.mean_length(strings),
+        values => real(values.ptype().width().unwrap_or(0)),
+    };
     entries <= DISTINCT_PART_MAX * count && entries * width > ENTRIES_PART_MIN * code_cost(entries, count).bytes
 }
 
@@ -252,6 +255,24 @@ mod tests {
     use rand::{Rng, SeedableRng};
 
     use super::*;
+    use crate::format::codec::Compression;
+    use crate::format::codec::compression::Goal;
+    use crate::format::codec::words::mix;
+
+    #[test]
+    fn values_count_by_their_own_length_and_not_by_that_of_those_that_come_most() {
+        // One in 16 is not empty, and of 600 kinds.
+        let string = |index: u64| if index.is_multiple_of(16) { format!("{:>20}", mix(index) % 600) } else { String::new() };
+        let goal = Goal { compression: Compression::Balanced, zstd_level: None };
+        let may_share_with = |string: &dyn Fn(u64) -> String| {
+            let values = Values::Bytes(BinaryViewArray::from_iter_values((0..32_768).map(string)));
+            may_share(&Sample::of(&values, None, goal).unwrap())
+        };
+        assert!(may_share_with(&string));
+        // Without those, or with few kinds of them, there is nothing to share.
+        assert!(!may_share_with(&|_| String::new()));
+        assert!(!may_share_with(&|index| string(index % 256)));
+    }
 
     /// Pages of values that come again within them and in others, in runs and not, with nulls and without; and more than are looked up together.
     #[test]

@@ -224,10 +224,10 @@ pub fn reckoned_nanos(values: &Values, encoding: EncodingId, options: &EncodeOpt
     Ok(encoding.implementation().estimate(&sample).map(|cost| cost.nanos))
 }
 
-/// Encodes one of many pages as codes of its chunk's dictionary, of which there is at least one.
-pub(crate) fn encode_codes(codes: &[u32], ptype: PType, options: &EncodeOptions, memory: &Memory) -> Result<(Encoded, Memory)> {
-    let (codes, memory) = memory.encode(&dictionary::chunk_codes(codes), Context::root(options, None).of_codes())?;
-    Ok((Encoded::new(dictionary::coded(codes, ptype))?, memory))
+/// Encodes a page as codes of its chunk's dictionary, of which there is at least one. Each page is judged by itself: the fuller the dictionary is, the fewer codes are new.
+pub(crate) fn encode_codes(codes: &[u32], ptype: PType, options: &EncodeOptions) -> Result<Encoded> {
+    let codes = Context::root(options, None).of_codes().encode(&dictionary::chunk_codes(codes))?;
+    Encoded::new(dictionary::coded(codes, ptype))
 }
 
 /// Whether a dictionary that serves other pages too could make a page of these values cheaper, judged by a sample of them.

@@ -55,9 +55,9 @@ impl PageSettings {
         self.statistics
     }
 
-    fn coded_page(&self, codes: &[u32], ptype: PType, memory: &Memory) -> Result<(Vec<u8>, Memory)> {
-        let (encoded, memory) = encode_codes(codes, ptype, &self.encode, memory)?;
-        Ok((write_page(&encoded, width(codes.len())?, self.checksums), memory))
+    fn coded_page(&self, codes: &[u32], ptype: PType) -> Result<Vec<u8>> {
+        let encoded = encode_codes(codes, ptype, &self.encode)?;
+        Ok(write_page(&encoded, width(codes.len())?, self.checksums))
     }
 
     /// A page of values that are all valid and have no other pages to learn from.
@@ -137,13 +137,11 @@ struct Unencoded {
     nulls: Option<NullBuffer>,
 }
 
-/// What is known of a page that shares a dictionary, for the next one and should it have to do without.
+/// What is known of a page that shares a dictionary, should it have to do without.
 #[derive(Debug, Clone)]
 struct Shared {
     ptype: PType,
     nulls: Option<NullBuffer>,
-    /// What is known from pages before it, and when it is encoded, from it, until the next page is told.
-    memory: Option<Box<Memory>>,
 }
 
 impl PendingPage {
@@ -156,10 +154,7 @@ impl PendingPage {
                 self.body = Body::Bytes(bytes, Some(Box::new(memory)));
             }
             Body::Codes(codes, shared) => {
-                let memory = shared.memory.take().unwrap_or_default();
-                let (bytes, memory) = settings.coded_page(codes, shared.ptype, &memory)?;
-                shared.memory = Some(Box::new(memory));
-                self.body = Body::Shared(bytes, shared.clone());
+                self.body = Body::Shared(settings.coded_page(codes, shared.ptype)?, shared.clone());
             }
             Body::Bytes(..) | Body::Shared(..) | Body::Kept(_) | Body::Uniform(_) => {}
         }
@@ -394,8 +389,7 @@ impl StreamWriter {
         }
         Ok(match coded {
             Some(Coded { codes, firsts, .. }) => {
-                let memory = Some(Box::new(self.memory.clone()));
-                let shared = Shared { ptype: values.ptype(), nulls: nulls.map(|nulls| copied(&nulls)), memory };
+                let shared = Shared { ptype: values.ptype(), nulls: nulls.map(|nulls| copied(&nulls)) };
                 (Body::Codes(codes, Box::new(shared)), Some(firsts))
             }
             None => (self.values(values, nulls), None),
@@ -474,7 +468,7 @@ impl StreamWriter {
                 Body::Bytes(bytes, _) | Body::Shared(bytes, _) => bytes.into(),
                 Body::Kept(bytes) => bytes,
                 Body::Values(unencoded) => settings.page(&unencoded.0, page.rows, &unencoded.1)?.0.into(),
-                Body::Codes(codes, shared) => settings.coded_page(&codes, shared.ptype, &shared.memory.unwrap_or_default())?.0.into(),
+                Body::Codes(codes, shared) => settings.coded_page(&codes, shared.ptype)?.into(),
                 Body::Uniform(valid) => settings.plain_page(Values::Bool(constant_bits(valid, page.rows)))?.into(),
             };
             pages.push(ChunkPage { size: width(bytes.len())?, rows: Some(width(page.rows)?), stats: page.stats });
@@ -505,13 +499,9 @@ fn slot_pages(slots: usize, ends: Option<&Ends>, page_rows: usize) -> Result<Vec
 fn learn(memory: &mut Memory, pages: &mut [PendingPage], arena: &mut Arena) {
     let mut learnt = Vec::new();
     for page in pages {
-        match &mut page.body {
-            Body::Bytes(bytes, memory) => {
-                learnt.extend(memory.take().map(|memory| *memory));
-                page.body = Body::Kept(arena.keep(std::mem::take(bytes)));
-            }
-            Body::Shared(_, shared) => learnt.extend(shared.memory.take().map(|memory| *memory)),
-            _ => {}
+        if let Body::Bytes(bytes, memory) = &mut page.body {
+            learnt.extend(memory.take().map(|memory| *memory));
+            page.body = Body::Kept(arena.keep(std::mem::take(bytes)));
         }
     }
     *memory = memory.join(&learnt);
