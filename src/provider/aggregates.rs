@@ -5,12 +5,24 @@ use std::sync::Arc;
 use datafusion::datasource::physical_plan::{FileScanConfig, FileScanConfigBuilder};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::filter_pushdown::FilterPushdown;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, InputOrderMode, Partitioning, ReplaceChildrenOptions};
 
 use super::source::FormatSource;
+
+/// The session with a rule for scans that are complete but for the filters that change while they run.
+pub(super) fn with_rule_before_filters(mut builder: SessionStateBuilder, rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>) -> SessionStateBuilder {
+    let rules = &mut builder.physical_optimizers().get_or_insert_default().rules;
+    let filters = FilterPushdown::new_post_optimization();
+    let place = rules.iter().position(|rule| rule.name() == filters.name()).unwrap_or(rules.len());
+    rules.insert(place, rule);
+    builder
+}
 
 /// Functions that take any order without `ORDER BY` and show which one it was.
 const ORDERED: [&str; 5] = ["array_agg", "string_agg", "first_value", "last_value", "nth_value"];

@@ -21,6 +21,7 @@
 //! | `offsets`, `offsets_alone` | lists without values, and `PhysicalOptimizerRule`: scans of them where plans need no more |
 //! | `codes_of`, `coded_groups` | strings as codes, and `PhysicalOptimizerRule`: groups by them |
 //! | `of_column`, `by_value` | expressions about one column, and `PhysicalOptimizerRule`: of strings once for each that is stored |
+//! | `known_sums` | `PhysicalOptimizerRule`: sums and averages that files say |
 //! | `aggregates` | aggregations above scans, for these rules |
 //! | `lift` | fields of structs as columns, which have statistics of their own |
 //! | `filter`, `selection`, `fallible` | predicates on rows, the rows that they leave, and what must not be asked about the others |
@@ -60,6 +61,7 @@ mod inspect;
 mod io;
 mod kernel;
 mod kind;
+mod known_sums;
 mod late;
 mod leading;
 mod learnt;
@@ -106,6 +108,7 @@ pub use fermion::{Fermion, FermionFormat, FermionFormatFactory, FermionOptions, 
 pub use format::{FactoryOf, FormatOf};
 pub use inspect::register_inspection;
 pub use kind::TableFormat;
+pub use known_sums::KnownSums;
 pub use late::LateColumns;
 pub use offsets_alone::OffsetsAlone;
 pub use options::OptionsOf;

@@ -21,6 +21,7 @@ use super::create::TablesOf;
 use super::fermion::{Fermion, FermionReadOptions, FermionWriteOptions};
 use super::format::FactoryOf;
 use super::kind::TableFormat;
+use super::known_sums::KnownSums;
 use super::late::LateColumns;
 use super::lengths;
 use super::offsets_alone::OffsetsAlone;
@@ -39,7 +40,7 @@ pub fn register(context: &SessionContext) -> Result<()> {
     lengths::register(&mut state)
 }
 
-/// Adds the rules that plan scans together with what stands above them: [`LateColumns`] among the engine's own, [`Backwards`], [`OffsetsAlone`], [`TextByValue`] and [`GroupsByCodes`] behind them. A session that exists takes no more rules, so [`register`] cannot do this.
+/// Adds the rules that plan scans together with what stands above them: [`KnownSums`] and [`LateColumns`] among the engine's own, [`Backwards`], [`OffsetsAlone`], [`TextByValue`] and [`GroupsByCodes`] behind them. A session that exists takes no more rules, so [`register`] cannot do this.
 ///
 /// ```
 /// use datafusion::execution::SessionStateBuilder;
@@ -51,8 +52,8 @@ pub fn register(context: &SessionContext) -> Result<()> {
 /// # Ok::<(), datafusion::error::DataFusionError>(())
 /// ```
 pub fn with_rules(builder: SessionStateBuilder) -> SessionStateBuilder {
-    LateColumns::default()
-        .with(builder)
+    KnownSums
+        .with(LateColumns::default().with(builder))
         .with_physical_optimizer_rule(Arc::new(Backwards))
         .with_physical_optimizer_rule(Arc::new(OffsetsAlone))
         .with_physical_optimizer_rule(Arc::new(TextByValue))
