@@ -7,7 +7,6 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_optimizer::filter_pushdown::FilterPushdown;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
@@ -15,11 +14,14 @@ use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, InputOrde
 
 use super::source::FormatSource;
 
-/// The session with a rule for scans that are complete but for the filters that change while they run.
-pub(super) fn with_rule_before_filters(mut builder: SessionStateBuilder, rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>) -> SessionStateBuilder {
+/// The session with a rule in front of one of the engine's.
+pub(super) fn with_rule_before(
+    mut builder: SessionStateBuilder,
+    next: &dyn PhysicalOptimizerRule,
+    rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>,
+) -> SessionStateBuilder {
     let rules = &mut builder.physical_optimizers().get_or_insert_default().rules;
-    let filters = FilterPushdown::new_post_optimization();
-    let place = rules.iter().position(|rule| rule.name() == filters.name()).unwrap_or(rules.len());
+    let place = rules.iter().position(|rule| rule.name() == next.name()).unwrap_or(rules.len());
     rules.insert(place, rule);
     builder
 }

@@ -11,19 +11,23 @@ use datafusion::config::ConfigOptions;
 use datafusion::datasource::physical_plan::FileSource;
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
+use datafusion::functions_aggregate::average::Avg;
+use datafusion::functions_aggregate::count::Count;
+use datafusion::functions_aggregate::sum::Sum;
 use datafusion::logical_expr::{Operator, StatisticsArgs};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column, Literal};
 use datafusion::physical_expr::projection::{ProjectionExpr, ProjectionExprs};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::aggregate_statistics::AggregateStatistics;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 
-use super::aggregates::{config_of, with_rule_before_filters};
+use super::aggregates::{config_of, with_rule_before};
 
 /// The digits of whole numbers as decimals.
 const DIGITS: u8 = 38;
@@ -31,24 +35,25 @@ const DIGITS: u8 = 38;
 /// A rule for the physical optimizer, which has its place among those of the engine: [`KnownSums::with`].
 ///
 /// Files of Fermion have the sum of each of their columns of whole numbers and decimals. So an aggregation of all rows, with no filter and no groups, reads none of them if it asks for sums of
-/// such columns, `SUM(c + 7)` and `SUM(c - 7)` among them, averages of those that are of whole numbers, and what the engine answers by statistics itself: counts, minima and maxima. The engine
+/// such columns, `SUM(c + 7)` and `SUM(c - 7)` among them, averages of those that are of whole numbers, and what the engine answers by statistics of columns: counts, minima and maxima. The engine
 /// is not told that the sums are exact (`stats.rs` says why), so it would not answer by them.
 ///
-/// An average is the exact sum by the count, so it may be nearer than that of rows whose sum passes 2⁵³, which is rounded for each row.
+/// An average is the exact sum by the count. The engine adds up floats, so where values or sums of some of them pass 2⁵³, its average is rounded for each row, and another: mostly in the last
+/// digits, but where large values of both signs make up for each other, in all.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct KnownSums;
 
 impl KnownSums {
-    /// Puts the rule where it has to stand: scans have their columns by then, but no filters that change while they run.
+    /// Puts the rule where it has to stand: with the one by which the engine answers by statistics, before minima and maxima give scans filters that change while they run.
     #[must_use]
     pub fn with(self, builder: SessionStateBuilder) -> SessionStateBuilder {
-        with_rule_before_filters(builder, Arc::new(self))
+        with_rule_before(builder, &AggregateStatistics::new(), Arc::new(self))
     }
 }
 
 impl PhysicalOptimizerRule for KnownSums {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_down(|plan| match plan.downcast_ref::<AggregateExec>().map(known_row).transpose()?.flatten() {
+        plan.transform_down(|plan| match plan.downcast_ref::<AggregateExec>().and_then(known_row) {
             Some(row) => {
                 let row = ProjectionExec::try_new(row, Arc::new(PlaceholderRowExec::new(plan.schema())))?;
                 Ok(Transformed::yes(Arc::new(row)))
@@ -69,21 +74,26 @@ impl PhysicalOptimizerRule for KnownSums {
 }
 
 /// What an aggregation gives, if all of that is known.
-fn known_row(aggregate: &AggregateExec) -> Result<Option<Vec<ProjectionExpr>>> {
-    let Some(first) = first_half(aggregate) else { return Ok(None) };
-    let Some((files, source)) = config_of(first.input()) else { return Ok(None) };
+fn known_row(aggregate: &AggregateExec) -> Option<Vec<ProjectionExpr>> {
+    let first = first_half(aggregate)?;
+    let projection = first.input().downcast_ref::<ProjectionExec>();
+    let (files, source) = config_of(projection.map_or(first.input(), ProjectionExec::input))?;
     let table = with_exact_sums(files.statistics());
     if !matches!(table.num_rows, Precision::Exact(_)) || first.aggr_expr().is_empty() {
-        return Ok(None);
+        return None;
     }
-    let (outputs, schema) = (source.outputs(), first.input_schema());
-    let output = ProjectionExprs::new(outputs.to_vec()).project_statistics(table.clone(), &schema)?;
-    let known = Known { table, table_schema: Arc::clone(source.table_schema().table_schema()), outputs, output, schema };
+    let outputs = ProjectionExprs::new(source.outputs().to_vec());
+    let outputs = match projection {
+        Some(projection) => outputs.try_merge(projection.projection_expr()).ok()?,
+        None => outputs,
+    };
+    let output = of_columns(&table, &outputs);
+    let known = Known { table, table_schema: Arc::clone(source.table_schema().table_schema()), outputs, output, schema: first.input_schema() };
     let value = |function: &Arc<AggregateFunctionExpr>| {
         let value = known.value(function)?;
         Some(ProjectionExpr { expr: Arc::new(Literal::new(value)), alias: function.name().to_owned() })
     };
-    Ok(first.aggr_expr().iter().map(value).collect())
+    first.aggr_expr().iter().map(value).collect()
 }
 
 /// The part of an aggregation that sees rows, if it is one of all of them.
@@ -101,52 +111,59 @@ fn first_half(aggregate: &AggregateExec) -> Option<&AggregateExec> {
     is_of_all.then_some(first)
 }
 
-/// Those of our files are, but say that they are not.
+/// Sums of our files are exact, but say that they are not: those of columns whose bounds and nulls are.
 fn with_exact_sums(mut statistics: Statistics) -> Statistics {
     for column in &mut statistics.column_statistics {
-        if let Precision::Inexact(sum) = std::mem::take(&mut column.sum_value) {
-            column.sum_value = Precision::Exact(sum);
-        }
+        let is_exact = column.null_count.is_exact() == Some(true) && column.min_value.is_exact() == Some(true);
+        let sum = column.sum_value.get_value().filter(|_| is_exact).cloned();
+        column.sum_value = sum.map_or(Precision::Absent, Precision::Exact);
     }
     statistics
 }
 
+/// What is known of outputs that are columns. Of others the engine would take it for known, too: that the least number is the least when it is a string.
+fn of_columns(table: &Statistics, outputs: &ProjectionExprs) -> Statistics {
+    let column = |output: &ProjectionExpr| table.column_statistics.get(output.expr.downcast_ref::<Column>()?.index()).cloned();
+    let column_statistics = outputs.iter().map(|output| column(output).unwrap_or_default()).collect();
+    Statistics { num_rows: table.num_rows, total_byte_size: Precision::Absent, column_statistics }
+}
+
 /// What is known of all rows of a scan.
-struct Known<'a> {
+struct Known {
     table: Statistics,
     table_schema: SchemaRef,
-    /// The columns that the scan gives, over those of the table ...
-    outputs: &'a [ProjectionExpr],
-    /// ... and what is known of them, and they are.
+    /// The columns that an aggregation is over, over those of the table ...
+    outputs: ProjectionExprs,
+    /// ... what is known of them ...
     output: Statistics,
+    /// ... and what they are.
     schema: SchemaRef,
 }
 
-impl Known<'_> {
+impl Known {
     fn value(&self, function: &AggregateFunctionExpr) -> Option<ScalarValue> {
         let (exprs, field) = (function.expressions(), function.field());
         let (is_distinct, return_type) = (function.is_distinct(), field.data_type());
         let by_engine = function.fun().value_from_stats(&StatisticsArgs { statistics: &self.output, return_type, is_distinct, exprs: &exprs });
         let ([expr], false, None) = (exprs.as_slice(), is_distinct, &by_engine) else { return by_engine };
-        match (function.fun().name(), return_type) {
-            // The engine knows no nulls of what is cast.
-            ("count", DataType::Int64) => scalar(self.total(expr)?.count, return_type),
-            ("sum", DataType::Int64 | DataType::UInt64) => scalar(self.total(expr)?.sum, return_type),
-            ("avg", DataType::Float64) => {
-                let cast = expr.downcast_ref::<CastExpr>().filter(|cast| *cast.cast_type() == DataType::Float64)?;
-                let Total { sum, count, .. } = self.total(cast.expr())?;
-                #[expect(clippy::cast_precision_loss, reason = "as near as an average can be")]
-                let average = sum as f64 / count as f64;
-                Some(ScalarValue::Float64(Some(average)))
-            }
-            _ => None,
+        let which = function.fun().inner();
+        if which.is::<Count>() {
+            return scalar(self.total(expr)?.count, return_type);
         }
+        if which.is::<Sum>() {
+            return scalar(self.total(expr)?.sum, return_type);
+        }
+        let cast = expr.downcast_ref::<CastExpr>().filter(|cast| which.is::<Avg>() && *cast.cast_type() == DataType::Float64)?;
+        let Total { sum, count, .. } = self.total(cast.expr())?;
+        #[expect(clippy::cast_precision_loss, reason = "as near as an average can be")]
+        let average = sum as f64 / count as f64;
+        Some(ScalarValue::Float64(Some(average)))
     }
 
-    /// What an expression over the columns of the scan comes to.
+    /// What an expression over these columns comes to.
     fn total(&self, expr: &Arc<dyn PhysicalExpr>) -> Option<Total> {
         total(expr, &self.schema, &|output| {
-            let expr = &self.outputs.get(output)?.expr;
+            let expr = &self.outputs.as_ref().get(output)?.expr;
             total(expr, &self.table_schema, &|column| Total::of(self.table.column_statistics.get(column)?, self.table.num_rows))
         })
     }

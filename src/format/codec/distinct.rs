@@ -29,12 +29,10 @@ impl Distinct {
             Values::Bytes(array) => collect(array.len(), limit, |index| hash_of(array, index), |a, b| same(array, a, b)),
         }
     }
-}
 
-impl Distinct {
     /// Bytes of one of these strings, on average, where each counts once.
     pub(super) fn mean_length(&self, strings: &BinaryViewArray) -> f64 {
-        let lengths = self.firsts.iter().map(|first| length(strings.views()[*first as usize]));
+        let lengths = self.firsts.iter().map(|first| view_length(strings.views()[*first as usize]));
         real(lengths.sum()) / real(self.firsts.len().max(1))
     }
 }
@@ -127,10 +125,11 @@ fn tag(hash: u64) -> u32 {
 
 /// Whether a value is short enough to be its view.
 pub(super) fn is_inlined(view: u128) -> bool {
-    length(view) <= 12
+    view_length(view) <= 12
 }
 
-pub(super) fn length(view: u128) -> usize {
+/// An Arrow view begins with its length.
+pub(crate) fn view_length(view: u128) -> usize {
     (view & 0xFFFF_FFFF) as usize
 }
 

@@ -55,6 +55,7 @@ use sample::{Cost, Sample};
 pub(crate) use cardinality::Cardinality;
 pub(crate) use chunk::{ChunkDictionary, DICTIONARY_PAGES_MAX};
 pub use compression::Compression;
+pub(crate) use distinct::view_length;
 pub(crate) use growing::{DictionaryBuilder, PageCosts};
 pub use memory::Memory;
 pub(crate) use node::Node;

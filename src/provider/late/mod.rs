@@ -22,6 +22,7 @@ use datafusion::physical_expr::projection::ProjectionExpr;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr, ScalarFunctionExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::filter_pushdown::FilterPushdown;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
@@ -29,7 +30,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use object_store::path::Path;
 
 use self::exec::{LateColumnsExec, Place, Scans};
-use super::aggregates::with_rule_before_filters;
+use super::aggregates::with_rule_before;
 use super::source::FormatSource;
 
 /// Of more rows, all columns are read at once: they are held together, and are likely to lie everywhere.
@@ -82,7 +83,7 @@ impl LateColumns {
     /// Puts the rule where it has to stand.
     #[must_use]
     pub fn with(self, builder: SessionStateBuilder) -> SessionStateBuilder {
-        with_rule_before_filters(builder, Arc::new(self))
+        with_rule_before(builder, &FilterPushdown::new_post_optimization(), Arc::new(self))
     }
 
     /// The same rows, of which some columns are read when they are known; `None` where there are no such.

@@ -7,6 +7,7 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::{ByteViewType, DataType};
 
 use super::map::prefix;
+use crate::format::codec::view_length;
 
 /// Calls `visit` with each run of valid slots.
 pub(super) fn valid_runs(len: usize, nulls: Option<&NullBuffer>, mut visit: impl FnMut(Range<usize>)) {
@@ -86,17 +87,11 @@ pub(super) fn valid_bytes(array: &dyn Array) -> i128 {
     let mut bytes = 0_u64;
     match views {
         Some(views) => valid_runs(array.len(), array.nulls(), |run| {
-            bytes += views.get(run).unwrap_or_default().iter().map(|view| length_of(*view)).sum::<u64>();
+            bytes += views.get(run).unwrap_or_default().iter().map(|view| view_length(*view) as u64).sum::<u64>();
         }),
         None => for_each_valid_bytes(array, |value| bytes += value.len() as u64),
     }
     i128::from(bytes)
-}
-
-/// A view begins with its value's length.
-#[expect(clippy::cast_possible_truncation, reason = "the bits that it is in")]
-fn length_of(view: u128) -> u64 {
-    u64::from(view as u32)
 }
 
 /// Calls `visit` with each valid value of an array of strings or binaries; does nothing for views, which have faster ways, and others.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::options::WriterOptions;
-use crate::format::codec::Values;
+use crate::format::codec::{Values, view_length};
 use crate::format::error::{Error, Result};
 
 /// Pages are cut between blocks of the encodings where they can be, so that no block is padded.
@@ -75,12 +75,6 @@ pub(super) fn whole(ends: &[usize], bytes: impl Fn(Range<usize>) -> usize, page_
 
 fn whole_blocks(rows: usize) -> usize {
     if rows > BLOCK { rows - rows % BLOCK } else { rows.max(1) }
-}
-
-/// An Arrow view begins with its length.
-#[expect(clippy::cast_possible_truncation, reason = "the low 32 bits are the length")]
-fn view_length(view: u128) -> usize {
-    view as u32 as usize
 }
 
 /// Pages of about as many bytes each, of which none has more than half too many unless it is one row: a small one at the end would cost as much as any other.
