@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Schema, SchemaRef};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
@@ -29,17 +29,16 @@ use datafusion::physical_plan::projection::ProjectionExec;
 
 use super::aggregates::{config_of, with_rule_before};
 
-/// The digits of whole numbers as decimals.
-const DIGITS: u8 = 38;
-
 /// A rule for the physical optimizer, which has its place among those of the engine: [`KnownSums::with`].
 ///
 /// Files of Fermion have the sum of each of their columns of whole numbers and decimals. So an aggregation of all rows, with no filter and no groups, reads none of them if it asks for sums of
 /// such columns, `SUM(c + 7)` and `SUM(c - 7)` among them, averages of those that are of whole numbers, and what the engine answers by statistics of columns: counts, minima and maxima. The engine
 /// is not told that the sums are exact (`stats.rs` says why), so it would not answer by them.
 ///
-/// An average is the exact sum by the count. The engine adds up floats, so where values or sums of some of them pass 2⁵³, its average is rounded for each row, and another: mostly in the last
-/// digits, but where large values of both signs make up for each other, in all.
+/// An average is the exact sum, as a float, by the count. The engine adds up floats, so where values or sums of some of them pass 2⁵³, its average is rounded for each row, and another: mostly in the
+/// last digits, but where large values of both signs make up for each other, in all.
+///
+/// As with what the engine answers by statistics, no file is opened: of one that was replaced since it was listed, by others than this session, the sums are those of before.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct KnownSums;
 
@@ -111,10 +110,10 @@ fn first_half(aggregate: &AggregateExec) -> Option<&AggregateExec> {
     is_of_all.then_some(first)
 }
 
-/// Sums of our files are exact, but say that they are not: those of columns whose bounds and nulls are.
+/// Sums of our files are exact, but say that they are not: those of columns whose bounds and nulls are. A program that gives a scan statistics of its own has to keep to that.
 fn with_exact_sums(mut statistics: Statistics) -> Statistics {
     for column in &mut statistics.column_statistics {
-        let is_exact = column.null_count.is_exact() == Some(true) && column.min_value.is_exact() == Some(true);
+        let is_exact = [column.null_count.is_exact(), column.min_value.is_exact(), column.max_value.is_exact()] == [Some(true); 3];
         let sum = column.sum_value.get_value().filter(|_| is_exact).cloned();
         column.sum_value = sum.map_or(Precision::Absent, Precision::Exact);
     }
@@ -155,7 +154,7 @@ impl Known {
         }
         let cast = expr.downcast_ref::<CastExpr>().filter(|cast| which.is::<Avg>() && *cast.cast_type() == DataType::Float64)?;
         let Total { sum, count, .. } = self.total(cast.expr())?;
-        #[expect(clippy::cast_precision_loss, reason = "as near as an average can be")]
+        #[expect(clippy::cast_precision_loss, reason = "rounded as a float is")]
         let average = sum as f64 / count as f64;
         Some(ScalarValue::Float64(Some(average)))
     }
@@ -224,7 +223,7 @@ fn whole(value: &ScalarValue) -> Option<i128> {
 }
 
 fn number(value: &ScalarValue) -> Option<i128> {
-    match value.cast_to(&DataType::Decimal128(DIGITS, 0)).ok()? {
+    match value.cast_to(&DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0)).ok()? {
         ScalarValue::Decimal128(number, ..) => number,
         _ => None,
     }
@@ -232,6 +231,6 @@ fn number(value: &ScalarValue) -> Option<i128> {
 
 /// A number in a type of whole numbers that has it.
 fn scalar(of: i128, data_type: &DataType) -> Option<ScalarValue> {
-    let value = ScalarValue::Decimal128(Some(of), DIGITS, 0).cast_to(data_type).ok()?;
+    let value = ScalarValue::Decimal128(Some(of), DECIMAL128_MAX_PRECISION, 0).cast_to(data_type).ok()?;
     (whole(&value) == Some(of)).then_some(value)
 }

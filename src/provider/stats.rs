@@ -90,14 +90,13 @@ fn known_column(file: &FileColumns<'_>, column: usize, table: &DataType, estimat
     Ok(statistics)
 }
 
-/// A sum in the type that SQL gives it, or if it passes that, and is of whole numbers, with as many digits as there may be; nothing if the type has another.
+/// A sum of whole numbers with as many digits as there are, for that of several files may have more than the type of SQL's, and some of them make up for others; of decimals in that type,
+/// unless it passes it. Other types have none.
 fn sum_value(sum: i128, table: &DataType) -> Option<ScalarValue> {
     use DataType::{Decimal128, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
-    // A sum of 2⁶⁴ numbers of 64 bits has 38 digits and may have one more; but a file of so many rows there is not.
-    let long = ScalarValue::Decimal128(Some(sum), DECIMAL128_MAX_PRECISION, 0);
     match *table {
-        Int8 | Int16 | Int32 | Int64 => Some(i64::try_from(sum).map_or_else(|_| long, |sum| ScalarValue::Int64(Some(sum)))),
-        UInt8 | UInt16 | UInt32 | UInt64 => Some(u64::try_from(sum).map_or_else(|_| long, |sum| ScalarValue::UInt64(Some(sum)))),
+        Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | UInt64 => Decimal128Type::is_valid_decimal_precision(sum, DECIMAL128_MAX_PRECISION)
+            .then_some(ScalarValue::Decimal128(Some(sum), DECIMAL128_MAX_PRECISION, 0)),
         Decimal128(precision, scale) => {
             let precision = precision.saturating_add(SUM_DIGITS).min(DECIMAL128_MAX_PRECISION);
             Decimal128Type::is_valid_decimal_precision(sum, precision).then_some(ScalarValue::Decimal128(Some(sum), precision, scale))

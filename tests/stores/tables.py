@@ -17,7 +17,7 @@ FROM generate_series(1, {ROWS})
 # What is asked of every table `t`.
 QUERIES = [
     "SELECT count(*), sum(id), min(name), max(noise), count(price) FROM t",
-    "SELECT sum(key) FROM t",
+    "SELECT bit_xor(key) FROM t",
     "SELECT * FROM t WHERE id = 123456",
     "SELECT id, name, noise FROM t WHERE noise < 100000 ORDER BY id",
     # The hashes take more than a round to the store, so the filter's column is fetched first where stripes are fetched together.
@@ -108,10 +108,10 @@ def replaced(shell, root):
     place = f"{root}/again.fermion"
     for rows in [10, 1000]:
         shell(f"COPY (SELECT value FROM generate_series(1, {rows})) TO '{place}' STORED AS FERMION")
-        same("replaced", shell(f"SELECT count(value) AS count, sum(value) AS sum FROM '{place}'"), f'{{"count":{rows},"sum":{rows * (rows + 1) // 2}}}\n')
+        same("replaced", shell(f"SELECT count(value) AS count, sum(abs(value)) AS sum FROM '{place}'"), f'{{"count":{rows},"sum":{rows * (rows + 1) // 2}}}\n')
     # Within a session, which keeps metadata and what it has listed: what was there at first, and then what is there now, or an error that says it.
-    again = f"CREATE EXTERNAL TABLE t STORED AS FERMION LOCATION '{place}'; SELECT sum(value) AS sum FROM t; COPY (SELECT value FROM generate_series(1, 2000)) TO '{place}'; "
-    done = shell.attempt(f"{again} SELECT sum(value) AS sum FROM t; SELECT sum(value) AS sum FROM t")
+    again = f"CREATE EXTERNAL TABLE t STORED AS FERMION LOCATION '{place}'; SELECT sum(abs(value)) AS sum FROM t; COPY (SELECT value FROM generate_series(1, 2000)) TO '{place}'; "
+    done = shell.attempt(f"{again} SELECT sum(abs(value)) AS sum FROM t; SELECT sum(abs(value)) AS sum FROM t")
     sums = [line for line in done.stdout.splitlines() if "sum" in line]
     now = ['{"sum":500500}', '{"sum":2001000}', '{"sum":2001000}']
     if sums != now and not (sums == now[:1] and "was replaced" in done.stderr):
