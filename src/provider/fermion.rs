@@ -161,6 +161,8 @@ pub struct FermionWriteOptions {
     pub stripe_rows: usize,
     /// Encoded bytes of a stripe, about.
     pub stripe_bytes: usize,
+    /// Raw bytes of a stripe, about, or 256 KiB for each column where that is more.
+    pub stripe_raw_bytes: usize,
     /// Bytes of rows that may wait to be encoded. Of more than 1,000 columns they may be 2 KiB for each at least.
     pub buffer_bytes: usize,
     /// What files are meant to be best at.
@@ -215,6 +217,7 @@ impl Default for FermionWriteOptions {
             page_bytes: options.page_bytes,
             stripe_rows: options.stripe_rows,
             stripe_bytes: options.stripe_bytes,
+            stripe_raw_bytes: options.stripe_raw_bytes,
             buffer_bytes: options.buffer_bytes,
             compression: options.compression,
             stripe_alignment: options.stripe_alignment,
@@ -239,6 +242,7 @@ impl FermionWriteOptions {
             page_rows: self.page_rows,
             stripe_rows: self.stripe_rows,
             stripe_bytes: self.stripe_bytes,
+            stripe_raw_bytes: self.stripe_raw_bytes,
             buffer_bytes: self.buffer_bytes,
             compression: self.compression,
             stripe_alignment: self.stripe_alignment,
@@ -269,7 +273,7 @@ impl FermionWriteOptions {
     }
 }
 
-static ENTRIES: [OptionEntry<Fermion>; 29] = [
+static ENTRIES: [OptionEntry<Fermion>; 30] = [
     entry!(
         Fermion,
         "ahead_bytes",
@@ -362,6 +366,12 @@ static ENTRIES: [OptionEntry<Fermion>; 29] = [
         "(writing) Size of a store's blocks, as HDFS has them: zeros go before a stripe that would lie in more of them than it has to; 0 is none"
     ),
     entry!(Fermion, "stripe_bytes", write.stripe_bytes, "(writing) Encoded bytes of a stripe, about"),
+    entry!(
+        Fermion,
+        "stripe_raw_bytes",
+        write.stripe_raw_bytes,
+        "(writing) Raw bytes of a stripe, about, or 256 KiB for each column where that is more"
+    ),
     entry!(Fermion, "stripe_rows", write.stripe_rows, "(writing) Rows of a stripe, at most"),
     entry!(Fermion, "threads", write.threads, "(writing) Threads that encode the columns of a file; 0 is datafusion.execution.target_partitions"),
     OptionEntry {

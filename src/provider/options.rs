@@ -177,7 +177,7 @@ mod tests {
     fn every_option_is_set_by_what_it_shows() {
         set_all::<Fermion>(&[
             "13", "X", "12", "a,b", "0.1", "false", "10", "false", "1", "small", "2", "true", "false", "3", "true", "4", "16", "5", "6", "false",
-            "false", "14", "15", "false", "16", "7", "8", "9", "none",
+            "false", "14", "15", "false", "16", "7", "17", "8", "9", "none",
         ]);
         set_all::<Alkaid>(&[
             "11", "8", "1", "2", "3", "lz4", "arrow", "true", "stream", "4", "true", "5", "false", "false", "9", "10", "false", "6", "7",
@@ -216,7 +216,7 @@ mod tests {
             "Invalid or Unsupported Configuration: there is no option \"page_row\" of fermion; there are: ahead_bytes, batch_column, batch_rows, bloom_filter_columns, bloom_filter_fpp, bloom_filters, buffer_bytes, checksums, coalesce_gap, \
              compression, eager_load_threshold, estimates, force_view_types, max_in_list_size, memory_map, metadata_size_hint, no_cit_below, page_bytes, page_rows, pruning, pushdown_filters, request_bytes, requests_in_flight, \
              statistics, \
-             stripe_alignment, stripe_bytes, stripe_rows, threads, zstd_level"
+             stripe_alignment, stripe_bytes, stripe_raw_bytes, stripe_rows, threads, zstd_level"
         );
         let error = altered(&[("page_rows", "many")]).unwrap_err().to_string();
         assert_eq!(error, "Invalid or Unsupported Configuration: fermion.page_rows cannot be \"many\": invalid digit found in string");

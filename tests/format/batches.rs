@@ -67,6 +67,7 @@ pub(crate) const SMALL: WriterOptions = WriterOptions {
     stripe_rows: 60,
     stripe_alignment: 0,
     stripe_bytes: 1 << 20,
+    stripe_raw_bytes: 1 << 20,
     buffer_bytes: 1 << 20,
     ordering: None,
     zstd_level: Some(3),

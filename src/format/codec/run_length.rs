@@ -6,7 +6,8 @@ use arrow::array::{Array, BooleanBufferBuilder};
 use arrow::buffer::{BooleanBuffer, Buffer};
 
 use super::choose::Context;
-use super::distinct::same;
+use super::dictionary::{code_cost, entries};
+use super::distinct::{Distinct, same};
 use super::node::{EncodedNode, Node, Parts};
 use super::picks::{Picks, decode_wanted};
 use super::places::each_place;
@@ -23,8 +24,8 @@ pub(super) struct RunLength;
 
 /// Runs shorter than this on average are not worth their ends.
 const RUN_MIN: usize = 3;
-/// What a run's end takes, packed.
-const END_BYTES: f64 = 1.5;
+/// What a run's end takes beside the bits of the mean length.
+const END_BITS: f64 = 3.0;
 /// What a run takes, however long it is ...
 const RUN_NANOS: f64 = 2.2;
 /// ... and each byte that is filled with its value.
@@ -48,11 +49,15 @@ impl Encoding for RunLength {
         let runs = real(runs);
         let (value_bytes, width) = match values {
             Values::Bool(_) => (0.125, 0.125),
-            Values::Fixed { ptype, .. } => (real(ptype.width()?) * if ptype.is_integer() { 0.4 } else { 1.0 }, real(ptype.width()?)),
+            Values::Fixed { ptype, .. } => {
+                let width = real(ptype.width()?);
+                (if ptype.is_integer() { number_bytes(sample, width, runs) } else { width }, width)
+            }
             Values::Bytes(_) => (sample.text_bytes() / real(sample.count()) * 0.6 + 1.0, VIEW_BYTES),
         };
+        let end_bytes = ((real(sample.count()) / runs).log2() + END_BITS) / 8.0;
         let nanos = RUN_NANOS * runs + FILL_NANOS * width * real(sample.count());
-        Some(Cost { bytes: runs * (value_bytes + END_BYTES) + 150.0, nanos })
+        Some(Cost { bytes: runs * (value_bytes + end_bytes) + 150.0, nanos })
     }
 
     fn encode(&self, values: &Values, context: &Context<'_>) -> Result<Option<EncodedNode>> {
@@ -78,6 +83,14 @@ impl Encoding for RunLength {
         parts.check(values.count() <= parts.count, "it has more runs than values")?;
         Ok(Box::new(Runs { values, ends, count: parts.count, picks: Picks::default() }))
     }
+}
+
+/// What the number of a run takes: as such, or as the code of one of few.
+fn number_bytes(sample: &Sample<'_>, width: f64, runs: f64) -> f64 {
+    let packed = width * 0.4;
+    let Some(distinct) = Distinct::of(sample.values(), sample.values().len()) else { return packed };
+    let entries = entries(&distinct, sample);
+    packed.min((code_cost(entries, runs).bytes + entries * width) / runs)
 }
 
 /// The index behind each run.

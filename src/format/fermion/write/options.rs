@@ -22,6 +22,9 @@ pub struct WriterOptions {
     pub stripe_rows: usize,
     /// Cut a stripe at this many encoded bytes. Dictionaries that chunks share count as they are in memory, where they take several times as much: tables of many columns of text that comes again have smaller stripes.
     pub stripe_bytes: usize,
+    /// Cut a stripe at about this many bytes of raw values, or at 256 KiB for each column where that is more: a reader of all columns has dictionaries of a stripe in memory, and who reads
+    /// one column is to get something for a request.
+    pub stripe_raw_bytes: usize,
     /// Begin a stripe at a multiple of so many bytes where it would otherwise lie in more blocks of that size than it has to; 0 is none. What is left of the block before is zeros.
     pub stripe_alignment: u64,
     /// Bytes of rows that may wait to be encoded. Of more than 1,000 columns they may be 2 KiB for each at least.
@@ -55,6 +58,7 @@ impl Default for WriterOptions {
             page_rows: 32 << 10,
             stripe_rows: 256 << 10,
             stripe_bytes: 256 << 20,
+            stripe_raw_bytes: 44 << 20,
             stripe_alignment: 0,
             buffer_bytes: 64 << 20,
             compression: Compression::Balanced,
@@ -91,6 +95,7 @@ impl WriterOptions {
             ("page_rows", self.page_rows, 1, Self::PAGE_ROWS_MAX),
             ("stripe_rows", self.stripe_rows, 1, Self::STRIPE_ROWS_MAX),
             ("stripe_bytes", self.stripe_bytes, 1, Self::STRIPE_BYTES_MAX),
+            ("stripe_raw_bytes", self.stripe_raw_bytes, 1, usize::MAX),
             ("threads", self.threads, 1, 1024),
             ("no_cit_below", self.no_cit_below, 0, NO_CIT_CMBS_MAX),
         ];

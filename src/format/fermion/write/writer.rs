@@ -32,6 +32,9 @@ const BYTES_AT_ONCE: usize = 32 << 20;
 const COLUMN_BYTES: usize = 2 << 10;
 const MANY_COLUMNS: usize = 1_000;
 
+/// Raw bytes of a stripe for each column, at least: 32,768 values of eight bytes.
+const STRIPE_COLUMN_BYTES: usize = 256 << 10;
+
 /// What was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Summary {
@@ -59,6 +62,8 @@ pub struct Writer {
     pending: Pending,
     arena: Arena,
     stripe_rows: usize,
+    /// Raw bytes of these rows.
+    stripe_raw_bytes: usize,
     stripes: Vec<Stripe>,
     out: Vec<Bytes>,
     position: u64,
@@ -88,6 +93,7 @@ impl Writer {
             batches,
             arena: Arena::default(),
             stripe_rows: 0,
+            stripe_raw_bytes: 0,
             stripes: Vec::new(),
             out: vec![Bytes::from_static(&MAGIC)],
             position: MAGIC.len() as u64,
@@ -239,7 +245,7 @@ impl Writer {
             rows += before.0 - self.pending.rows();
             bytes += before.1.saturating_sub(self.pending.bytes());
         }
-        self.encode_rounds(rows, rounds)
+        self.encode_rounds(rows, bytes, rounds)
     }
 
     /// Bytes of rows that may wait.
@@ -258,22 +264,32 @@ impl Writer {
         if rows == 0 {
             return Ok(());
         }
+        let before = self.pending.bytes();
         let batches = self.pending.take(rows);
-        self.encode_rounds(rows, vec![Round { batches, ends }])
+        let bytes = before.saturating_sub(self.pending.bytes());
+        self.encode_rounds(rows, bytes, vec![Round { batches, ends }])
     }
 
-    /// Encodes so many rows, and ends the stripe if that fills it.
-    fn encode_rounds(&mut self, rows: usize, rounds: Vec<Round<'_>>) -> Result<()> {
+    /// Encodes so many rows, of so many raw bytes, and ends the stripe if that fills it.
+    fn encode_rounds(&mut self, rows: usize, bytes: usize, rounds: Vec<Round<'_>>) -> Result<()> {
         self.failed = true;
         encode_rounds(&mut self.columns, &rounds, self.options.threads, &mut self.arena)?;
         // Before the stripe is written, which takes memory, too.
         drop(rounds);
         self.stripe_rows += rows;
-        if self.stripe_rows >= self.options.stripe_rows || self.stripe_bytes() >= self.options.stripe_bytes {
+        self.stripe_raw_bytes = self.stripe_raw_bytes.saturating_add(bytes);
+        if self.is_stripe_full(bytes) {
             self.end_stripe()?;
         }
         self.failed = false;
         Ok(())
+    }
+
+    /// Whether to end the stripe behind rows of so many raw bytes, for as many more would take it farther from the size that it is to have.
+    fn is_stripe_full(&self, bytes: usize) -> bool {
+        let raw_bytes = self.options.stripe_raw_bytes.max(self.columns.len().saturating_mul(STRIPE_COLUMN_BYTES));
+        let is_large = self.stripe_raw_bytes.saturating_add(bytes / 2) >= raw_bytes;
+        is_large || self.stripe_rows >= self.options.stripe_rows || self.stripe_bytes() >= self.options.stripe_bytes
     }
 
     fn end_stripe(&mut self) -> Result<()> {
@@ -303,7 +319,7 @@ impl Writer {
             self.position += padding;
         }
         self.stripes.push(Stripe { offset, length: self.position - offset, rows });
-        self.stripe_rows = 0;
+        (self.stripe_rows, self.stripe_raw_bytes) = (0, 0);
         self.failed = failed;
         Ok(())
     }
