@@ -77,7 +77,8 @@ impl Pending {
             let Some((batch, bytes)) = self.batches.pop_front() else { break };
             let used = batch.num_rows().min(missing);
             // Its share. To look at all rows each time that some are cut off takes longer than to write them.
-            let left = bytes / batch.num_rows().max(1) * (batch.num_rows() - used);
+            let left = bytes as u128 * (batch.num_rows() - used) as u128 / batch.num_rows().max(1) as u128;
+            let left = usize::try_from(left).unwrap_or(bytes);
             if used < batch.num_rows() {
                 self.batches.push_front((batch.slice(used, batch.num_rows() - used), left));
             }

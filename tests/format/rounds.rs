@@ -79,19 +79,20 @@ fn stripes_have_about_so_many_raw_bytes() {
         let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows));
         let batch = RecordBatch::try_from_iter((0..columns).map(|column| (column.to_string(), Arc::clone(&numbers)))).unwrap();
         let options = WriterOptions { page_rows: 16 << 10, stripe_rows: 1 << 20, stripe_raw_bytes, ..Default::default() };
-        let file = write(&batch.schema(), &cut(std::slice::from_ref(&batch), 10_000), options).unwrap();
+        let file = write(&batch.schema(), &cut(std::slice::from_ref(&batch), 10_000), options.clone()).unwrap();
+        assert!(file == write(&batch.schema(), std::slice::from_ref(&batch), options).unwrap(), "the rows come all at once");
         let stripes = open(&file, &OpenOptions::default()).unwrap().stripes().iter().map(|stripe| stripe.rows >> 10).collect::<Vec<_>>();
         assert_same(&batch.schema(), std::slice::from_ref(&batch), &read_all(&file, 8192).unwrap().1);
         stripes
     };
-    // Pages of 128 KiB, of which four are encoded together.
+    // Pages of 128 KiB, of which up to four are encoded together.
     assert_eq!(stripes(1, 200 << 10, 1 << 20), [128, 72]);
     assert_eq!(stripes(1, 200 << 10, 1 << 30), [200]);
-    // Whatever is nearest: behind twelve pages it is 1.5 MiB, behind eight it is 1 MiB.
-    assert_eq!(stripes(1, 200 << 10, 1_250_000), [128, 72]);
-    assert_eq!(stripes(1, 200 << 10, 1_400_000), [192, 8]);
-    // No less than 256 KiB for each column, behind four pages.
-    assert_eq!(stripes(1, 200 << 10, 1), [64, 64, 64, 8]);
-    assert_eq!(stripes(3, 200 << 10, 1_000_000), [64, 64, 64, 8]);
-    assert_eq!(stripes(8, 200 << 10, 1), stripes(8, 200 << 10, 2 << 20));
+    // Whatever is nearest: nine of them, or eleven.
+    assert_eq!(stripes(1, 200 << 10, 1_200_000), [144, 56]);
+    assert_eq!(stripes(1, 200 << 10, 1_400_000), [176, 24]);
+    // No less than 256 KiB for each column.
+    assert_eq!(stripes(1, 200 << 10, 1), [32, 32, 32, 32, 32, 32, 8]);
+    assert_eq!(stripes(3, 200 << 10, 1), [32, 32, 32, 32, 32, 32, 8]);
+    assert_eq!(stripes(3, 200 << 10, 1_200_000), [48, 48, 48, 48, 8]);
 }

@@ -26,7 +26,7 @@ pub(crate) struct Memory {
 /// Has a process of its own measure one side, with files that are there.
 pub(crate) fn of(options: &Options, dir: &Path, side: &Side, section: &Section) -> Result<Option<Memory>> {
     let mut command = Command::new(env::current_exe()?);
-    // What is freed is given back at once, so that no more is counted than a side has.
+    // Pages that are free are given back at once: what an allocator keeps for later is no side's need.
     command.env("MIMALLOC_PURGE_DELAY", "0");
     command.args(["--peak", &section.title, "--sides", side.name]);
     command.args(["--scale", &options.scale.to_string(), "--rows", &options.rows.to_string()]);

@@ -1,7 +1,6 @@
 //! The dictionary of a chunk: values that codes of any of its pages stand for. It is stored in a few pages of its own.
 
-use std::ops::Range;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use arrow::array::BooleanBufferBuilder;
 use arrow::buffer::BooleanBuffer;
@@ -23,7 +22,7 @@ pub(crate) const DICTIONARY_PAGES_MAX: usize = 16;
 pub(crate) struct ChunkDictionary {
     ptype: PType,
     count: usize,
-    pages: Vec<Part>,
+    pages: Vec<Node>,
     /// The code behind the last one of each page.
     ends: Vec<usize>,
     all: OnceLock<Decoded>,
@@ -47,7 +46,6 @@ impl ChunkDictionary {
         if pages.iter().any(|page| page.ptype() != ptype) {
             return Err(mixed_up());
         }
-        let pages = pages.into_iter().map(Part::of).collect();
         Ok(Self { ptype, count, pages, ends, all: OnceLock::new(), picks: Picks::default(), found: Answers::default() })
     }
 
@@ -72,28 +70,12 @@ impl ChunkDictionary {
 
     /// All values, decoded once and kept.
     pub(super) fn all(&self) -> Result<&Decoded> {
-        if let Some(all) = self.known() {
+        if let Some(all) = self.all.get() {
             return Ok(all);
         }
-        if let Some(page) = self.only_text() {
-            return page.values();
-        }
         let mut out = Output::new(self.ptype, self.count);
-        self.pages.iter().try_for_each(|page| page.append_to(&mut out))?;
+        self.pages.iter().try_for_each(|page| page.append_all(&mut out))?;
         Ok(self.all.get_or_init(|| out.finish()))
-    }
-
-    /// The same, if they have been decoded.
-    fn known(&self) -> Option<&Decoded> {
-        self.all.get().or_else(|| self.only_text()?.values.get())
-    }
-
-    /// The page of a dictionary of strings that has one: its values are all there are.
-    fn only_text(&self) -> Option<&Part> {
-        match &self.pages[..] {
-            [page] if self.ptype == PType::Bytes => Some(page),
-            _ => None,
-        }
     }
 
     /// Which strings have some pieces of text in them: found out once, and without decoding what has not been.
@@ -103,15 +85,15 @@ impl ChunkDictionary {
             _ => Err(mixed_up()),
         };
         self.found.get(pieces, || {
-            if let Some(all) = self.known() {
+            if let Some(all) = self.all.get() {
                 return found_in(all);
             }
             let mut found = BooleanBufferBuilder::new(self.count);
-            for page in self.pages.iter().filter(|page| page.count > 0) {
-                let in_codes = page.stored().map(|stored| stored.find(0..page.count, usize::MAX, pieces)).transpose()?.flatten();
+            for page in self.pages.iter().filter(|page| page.count() > 0) {
+                let in_codes = if page.is_decoded() { None } else { page.find(0..page.count(), usize::MAX, pieces)? };
                 found.append_buffer(&match in_codes {
                     Some(found) => found,
-                    None => found_in(page.values()?)?,
+                    None => found_in(page.all()?)?,
                 });
             }
             Ok(found.finish())
@@ -121,7 +103,7 @@ impl ChunkDictionary {
     /// Whether so many values more are better looked up among those that they are than among all.
     pub(super) fn is_better_in_part(&self, values: usize) -> bool {
         let is_in_parts = self.ptype == PType::Bytes && self.pages.len() > 1 && self.pages.iter().any(|page| !page.is_decoded());
-        self.known().is_none() && (is_in_parts || self.picks.are_few(values, self.ptype, self.count))
+        self.all.get().is_none() && (is_in_parts || self.picks.are_few(values, self.ptype, self.count))
     }
 
     /// Appends what these codes stand for, which have been checked. No more than the pages that they are in are decoded: rows that lie together
@@ -138,13 +120,13 @@ impl ChunkDictionary {
         let is_undecoded = || wanted().any(|page| page.is_some_and(|(page, _)| !page.is_decoded()));
         if !is_text || self.picks.are_few(codes.len(), self.ptype, self.count) && is_undecoded() {
             return self.picks.look_up(codes, out, |wanted, out| {
-                self.pages.iter().zip(&self.ends).try_for_each(|(page, end)| page.append_wanted(end - page.count..*end, wanted, out))
+                self.pages.iter().zip(&self.ends).try_for_each(|(page, end)| decode_wanted(page, end - page.count()..*end, wanted, out))
             });
         }
         let decoded = wanted().map(|page| {
             let Some((page, end)) = page else { return Ok((0, &[][..], 0)) };
-            let Decoded::Views { views, buffers } = page.values()? else { return Err(mixed_up()) };
-            Ok((end - page.count, &views[..], out.shared_buffers(buffers)?))
+            let Decoded::Views { views, buffers } = page.all()? else { return Err(mixed_up()) };
+            Ok((end - page.count(), &views[..], out.shared_buffers(buffers)?))
         });
         let decoded: Vec<(usize, &[u128], u32)> = decoded.collect::<Result<_>>()?;
         let (out, _) = out.views(&[])?;
@@ -160,65 +142,6 @@ impl ChunkDictionary {
     }
 }
 
-/// A page of a dictionary: as it is stored, or, once the strings that it has are known, those.
-#[derive(Debug)]
-struct Part {
-    ptype: PType,
-    count: usize,
-    stored: Mutex<Option<Arc<Node>>>,
-    values: OnceLock<Decoded>,
-}
-
-impl Part {
-    fn of(page: Node) -> Self {
-        Self { ptype: page.ptype(), count: page.count(), stored: Mutex::new(Some(Arc::new(page))), values: OnceLock::new() }
-    }
-
-    fn stored(&self) -> Option<Arc<Node>> {
-        self.stored.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn is_decoded(&self) -> bool {
-        self.values.get().is_some()
-    }
-
-    /// Its values, decoded once and kept in place of what is stored.
-    fn values(&self) -> Result<&Decoded> {
-        if let Some(stored) = self.stored() {
-            let mut out = Output::new(self.ptype, self.count);
-            stored.decode(0..self.count, &mut out)?;
-            self.values.get_or_init(|| out.finish());
-            self.stored.lock().unwrap_or_else(PoisonError::into_inner).take();
-        }
-        self.values.get().ok_or_else(mixed_up)
-    }
-
-    /// Appends all values. Only strings are kept, which are shared then.
-    fn append_to(&self, out: &mut Output) -> Result<()> {
-        match self.stored() {
-            Some(stored) if self.ptype != PType::Bytes => stored.decode(0..self.count, out),
-            _ => {
-                let Decoded::Views { views, buffers } = self.values()? else { return Err(mixed_up()) };
-                let (out, base) = out.views(buffers)?;
-                out.extend(views.iter().map(|&view| rebase(view, base)));
-                Ok(())
-            }
-        }
-    }
-
-    /// Appends those whose codes are wanted, which ascend; `codes` are those of all.
-    fn append_wanted(&self, codes: Range<usize>, wanted: &[u32], out: &mut Output) -> Result<()> {
-        if let Some(stored) = self.stored() {
-            return decode_wanted(&stored, codes, wanted, out);
-        }
-        let Decoded::Views { views, buffers } = self.values()? else { return Err(mixed_up()) };
-        let (out, base) = out.views(buffers)?;
-        let wanted = wanted.iter().map(|&code| code as usize).filter(|code| codes.contains(code));
-        out.extend(wanted.map(|code| rebase(views.get(code - codes.start).copied().unwrap_or_default(), base)));
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use arrow::array::{BinaryViewArray, StringViewArray};
@@ -229,6 +152,8 @@ mod tests {
     use super::*;
     use crate::format::ErrorKind;
     use crate::format::fermion::page::{Page, PageExpect, open_dictionary, write_page};
+    use std::ops::Range;
+    use std::sync::Arc;
 
     const COUNT: usize = 5000;
 
@@ -285,7 +210,7 @@ mod tests {
                 let all = decoded(&page, ptype, None).unwrap();
                 // Text was decoded page by page the first time.
                 assert_eq!(all, decoded(&page, ptype, None).unwrap());
-                assert!(dictionary.known().is_some());
+                assert!(dictionary.all.get().is_some());
                 let expected: Vec<u32> = codes.clone();
                 let alone = Page::open(
                     &Bytes::from(write_page(&encode(&values.pick(&expected).unwrap(), None, &EncodeOptions::default()).unwrap(), 3000, true)),
@@ -296,7 +221,7 @@ mod tests {
                 let keep = BooleanBuffer::collect_bool(codes.len(), |row| row % step == 42);
                 let kept: Vec<Vec<u8>> = keep.set_indices().map(|row| all[row].clone()).collect();
                 assert_eq!(decoded(&page, ptype, Some(&keep)).unwrap(), kept);
-                assert!(dictionary.known().is_none(), "a few values were looked up, and all were decoded");
+                assert!(dictionary.all.get().is_none(), "a few values were looked up, and all were decoded");
             }
         }
     }
@@ -335,56 +260,16 @@ mod tests {
         let with_77: Vec<usize> = (0..COUNT).filter(|word| format!("{word:05}").contains("77")).collect();
         let dictionary = open();
         assert_eq!(find(&dictionary, "%77%"), with_77);
-        assert_eq!(dictionary.pages.iter().map(Part::is_decoded).collect::<Vec<_>>(), [false, false, true]);
+        assert_eq!(dictionary.pages.iter().map(Node::is_decoded).collect::<Vec<_>>(), [false, false, true]);
         assert_eq!((find(&dictionary, "%04999%ü"), find(&dictionary, "%04999%a")), (vec![4999], vec![]));
         // The same once all is decoded, or a page.
-        dictionary.pages[1].values().unwrap();
+        dictionary.pages[1].all().unwrap();
         let with_177: Vec<usize> = (0..COUNT).filter(|word| format!("{word:05}").contains("177")).collect();
         assert_eq!(find(&dictionary, "%177%"), with_177);
         let dictionary = open();
         dictionary.all().unwrap();
         assert_eq!(find(&dictionary, "%77%"), with_77);
         assert_eq!(find(&ChunkDictionary::of(&values), "%77%"), with_77);
-    }
-
-    #[test]
-    fn strings_take_the_place_of_what_is_stored() {
-        let values = words();
-        let pages = [(0, 1000), (1000, 3500), (4500, 500)].map(|(from, count)| dictionary_page(&values.slice(from, count), None));
-        let dictionary = open_dictionary(&pages, &expect(PType::Bytes)).unwrap();
-        let look_up = |codes: &[u32]| {
-            let mut out = Output::new(PType::Bytes, codes.len());
-            dictionary.look_up(codes, &mut out).unwrap();
-            let Decoded::Views { views, buffers } = out.finish() else { panic!("numbers") };
-            let found = BinaryViewArray::try_new(views, buffers, None).unwrap();
-            assert!(
-                found.iter().eq(codes
-                    .iter()
-                    .map(|code| Some(format!("the {code:05}th word of many, ü").into_bytes()))
-                    .collect::<Vec<_>>()
-                    .iter()
-                    .map(|word| word.as_deref()))
-            );
-        };
-        let is_stored = || dictionary.pages.iter().map(|page| page.stored().is_some()).collect::<Vec<_>>();
-        look_up(&(0..600).collect::<Vec<_>>());
-        assert_eq!(is_stored(), [false, true, true]);
-        // Few, of a page whose strings are known and of one whose are not.
-        look_up(&[4400, 7, 999, 2000]);
-        assert_eq!(is_stored(), [false, true, true]);
-        dictionary.all().unwrap();
-        assert_eq!(is_stored(), [false; 3]);
-        let one = open_dictionary(&pages[..1], &expect(PType::Bytes)).unwrap();
-        one.all().unwrap();
-        assert!(one.all.get().is_none() && one.pages[0].stored().is_none());
-        let mut of_numbers = Output::new(PType::U64, 0);
-        let numbers_page = [dictionary_page(&numbers(), None)];
-        let numbers = open_dictionary(&numbers_page, &expect(PType::U64)).unwrap();
-        numbers.look_up(&[4999, 3], &mut of_numbers).unwrap();
-        numbers.all().unwrap();
-        let Decoded::Fixed(found) = of_numbers.finish() else { panic!("strings") };
-        assert_eq!(&*found, [4999, 3].map(super::super::words::mix).map(u64::to_ne_bytes).concat());
-        assert!(numbers.pages[0].stored().is_some());
     }
 
     #[test]
@@ -404,8 +289,8 @@ mod tests {
             let found = BinaryViewArray::try_new(views, buffers, None).unwrap();
             let kept = keep.set_indices().map(|row| &expected[middle.start + row]).chain(&expected[middle.clone()]);
             assert!(found.iter().eq(kept.map(|value| Some(&value[..]))));
-            let is_decoded: Vec<bool> = dictionary.pages.iter().map(Part::is_decoded).collect();
-            (is_decoded, dictionary.known().is_some())
+            let is_decoded: Vec<bool> = dictionary.pages.iter().map(Node::is_decoded).collect();
+            (is_decoded, dictionary.all.get().is_some())
         };
         // Both ends, and with each page's last and first value.
         assert_eq!(

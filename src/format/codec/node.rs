@@ -10,6 +10,7 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::buffer::{EncodedBuffer, StoredBuffer, ZSTD};
+use super::plain::rebase;
 use super::{BLOCK, ChunkDictionary, Codes, Decode, Decoded, EncodingId, Output, PType};
 use crate::format::search::Pieces;
 use crate::format::wire::{ceil8, pad8, read, read_slice};
@@ -249,6 +250,18 @@ impl Node {
     /// Whether all values are at hand.
     pub(super) fn is_decoded(&self) -> bool {
         self.all.get().is_some()
+    }
+
+    /// Appends all values, as decoded before or now.
+    pub(super) fn append_all(&self, out: &mut Output) -> Result<()> {
+        match self.all.get() {
+            Some(Decoded::Views { views, buffers }) => {
+                let (out, base) = out.views(buffers)?;
+                out.extend(views.iter().map(|&view| rebase(view, base)));
+                Ok(())
+            }
+            _ => self.decode(0..self.count, out),
+        }
     }
 }
 

@@ -40,6 +40,16 @@ fn obvious_data_gets_the_obvious_encoding() {
     check(&numbers(|_| 7), &[Constant], 32);
     check(&numbers(|index| index * 10 + 1_000_000), &[Delta, Constant], 400);
     check(&numbers(|index| index / 500 * 31 % 17), &[RunLength], 1000);
+    // Short runs of few: a run takes less than its values packed.
+    let (mut left, mut value) = (0, 0);
+    let mut short = |_| {
+        if left == 0 {
+            (left, value) = (random.random_range(3..9), random.random_range(4..31));
+        }
+        left -= 1;
+        value
+    };
+    check(&numbers(&mut short), &[RunLength], COUNT * 2 / 7);
     check(&numbers(|_| random.random_range(5000..6000)), &[Frame], COUNT * 10 / 8 + 100);
     check(&numbers(|_| if random.random_bool(0.001) { i64::MIN } else { random.random_range(0..16) }), &[Frame], COUNT / 2 + 2000);
     check(&numbers(|_| [1, 1 << 40, -(1 << 50), 99][random.random_range(0..4)]), &[Dictionary], COUNT / 4 + 300);

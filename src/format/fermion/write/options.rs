@@ -171,6 +171,7 @@ mod tests {
         let wrong = [
             (WriterOptions { page_rows: 0, ..Default::default() }, "page_rows"),
             (WriterOptions { stripe_bytes: usize::MAX, ..Default::default() }, "stripe_bytes"),
+            (WriterOptions { stripe_raw_bytes: 0, ..Default::default() }, "stripe_raw_bytes"),
             (WriterOptions { threads: 0, ..Default::default() }, "threads"),
             (WriterOptions { stripe_alignment: 4097, ..Default::default() }, "stripe_alignment"),
             (WriterOptions { stripe_alignment: 1 << 40, ..Default::default() }, "stripe_alignment"),

@@ -476,7 +476,8 @@ impl StreamWriter {
             out.push(bytes);
         }
         let length = u32::try_from(*position - start).ok().filter(|length| *length < u32::MAX);
-        let length = length.ok_or_else(|| Error::invalid_argument("a chunk passes 4 GiB; write smaller stripes (stripe_rows, stripe_bytes)"))?;
+        let length = length
+            .ok_or_else(|| Error::invalid_argument("a chunk passes 4 GiB; write smaller stripes (stripe_rows, stripe_bytes, stripe_raw_bytes)"))?;
         let dictionary = pages.drain(..dictionary_pages).map(|page| page.size).collect();
         Ok(Chunk::Pages(Box::new(Pages {
             offset: start,

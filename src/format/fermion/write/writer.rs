@@ -71,6 +71,27 @@ pub struct Writer {
     failed: bool,
 }
 
+/// Rows that are encoded together, a page of each column or several.
+#[derive(Default)]
+struct Together<'a> {
+    rounds: Vec<Round<'a>>,
+    rows: usize,
+    /// Raw bytes of all of them, and of the last page.
+    bytes: usize,
+    last_bytes: usize,
+}
+
+impl<'a> Together<'a> {
+    /// Takes a page more, of the first `rows` rows that wait.
+    fn take(&mut self, pending: &mut Pending, rows: usize, ends: Option<&'a Ends>) {
+        let before = (pending.rows(), pending.bytes());
+        self.rounds.push(Round { batches: pending.take(rows), ends });
+        self.rows += before.0 - pending.rows();
+        self.last_bytes = before.1.saturating_sub(pending.bytes());
+        self.bytes = self.bytes.saturating_add(self.last_bytes);
+    }
+}
+
 impl Writer {
     /// Begins a file of this schema.
     pub fn new(schema: SchemaRef, options: WriterOptions) -> Result<Self> {
@@ -234,18 +255,16 @@ impl Writer {
 
     /// Encodes as many pages of what waits as are encoded together; at the end of the file the last of them may have fewer rows.
     fn encode_pages(&mut self, is_end: bool) -> Result<()> {
-        let (mut rounds, mut rows, mut bytes) = (Vec::new(), 0, 0);
-        while rounds.len() < ROUNDS && bytes < BYTES_AT_ONCE {
-            let page = self.options.page_rows.min(self.options.stripe_rows - self.stripe_rows - rows);
-            let before = (self.pending.rows(), self.pending.bytes());
-            if page == 0 || before.0 == 0 || before.0 < page && !is_end {
+        let mut together = Together::default();
+        while together.rounds.len() < ROUNDS && together.bytes < BYTES_AT_ONCE && !self.is_large(&together) {
+            let page = self.options.page_rows.min(self.options.stripe_rows - self.stripe_rows - together.rows);
+            let rows = self.pending.rows();
+            if page == 0 || rows == 0 || rows < page && !is_end {
                 break;
             }
-            rounds.push(Round { batches: self.pending.take(page), ends: None });
-            rows += before.0 - self.pending.rows();
-            bytes += before.1.saturating_sub(self.pending.bytes());
+            together.take(&mut self.pending, page, None);
         }
-        self.encode_rounds(rows, bytes, rounds)
+        self.encode_rounds(together)
     }
 
     /// Bytes of rows that may wait.
@@ -264,32 +283,31 @@ impl Writer {
         if rows == 0 {
             return Ok(());
         }
-        let before = self.pending.bytes();
-        let batches = self.pending.take(rows);
-        let bytes = before.saturating_sub(self.pending.bytes());
-        self.encode_rounds(rows, bytes, vec![Round { batches, ends }])
+        let mut together = Together::default();
+        together.take(&mut self.pending, rows, ends);
+        self.encode_rounds(together)
     }
 
-    /// Encodes so many rows, of so many raw bytes, and ends the stripe if that fills it.
-    fn encode_rounds(&mut self, rows: usize, bytes: usize, rounds: Vec<Round<'_>>) -> Result<()> {
+    /// Encodes rows, and ends the stripe if that fills it.
+    fn encode_rounds(&mut self, together: Together<'_>) -> Result<()> {
         self.failed = true;
-        encode_rounds(&mut self.columns, &rounds, self.options.threads, &mut self.arena)?;
+        encode_rounds(&mut self.columns, &together.rounds, self.options.threads, &mut self.arena)?;
+        let is_large = self.is_large(&together);
+        self.stripe_rows += together.rows;
+        self.stripe_raw_bytes = self.stripe_raw_bytes.saturating_add(together.bytes);
         // Before the stripe is written, which takes memory, too.
-        drop(rounds);
-        self.stripe_rows += rows;
-        self.stripe_raw_bytes = self.stripe_raw_bytes.saturating_add(bytes);
-        if self.is_stripe_full(bytes) {
+        drop(together);
+        if is_large || self.stripe_rows >= self.options.stripe_rows || self.stripe_bytes() >= self.options.stripe_bytes {
             self.end_stripe()?;
         }
         self.failed = false;
         Ok(())
     }
 
-    /// Whether to end the stripe behind rows of so many raw bytes, for as many more would take it farther from the size that it is to have.
-    fn is_stripe_full(&self, bytes: usize) -> bool {
+    /// Whether the stripe ends behind these rows: another page like the last of them would take it farther from the raw bytes that it is to have.
+    fn is_large(&self, together: &Together<'_>) -> bool {
         let raw_bytes = self.options.stripe_raw_bytes.max(self.columns.len().saturating_mul(STRIPE_COLUMN_BYTES));
-        let is_large = self.stripe_raw_bytes.saturating_add(bytes / 2) >= raw_bytes;
-        is_large || self.stripe_rows >= self.options.stripe_rows || self.stripe_bytes() >= self.options.stripe_bytes
+        self.stripe_raw_bytes.saturating_add(together.bytes).saturating_add(together.last_bytes / 2) >= raw_bytes
     }
 
     fn end_stripe(&mut self) -> Result<()> {
