@@ -270,7 +270,7 @@ async fn compare(seed: u64, count: usize, batch_rows: usize, split_from: usize) 
         }
     }
     assert!(with_rows > count / 2, "only {with_rows} queries have rows");
-    for rule in ["LateColumnsExec", "CodedAggregateExec", "by_value(", "backwards=true", "PlaceholderRowExec"] {
+    for rule in ["LateColumnsExec", "CodedAggregateExec", "RunAggregateExec", "by_value(", "backwards=true", "PlaceholderRowExec"] {
         assert!(plans.contains(rule), "no plan has {rule}");
     }
     Ok(())

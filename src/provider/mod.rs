@@ -19,7 +19,7 @@
 //! | `prune` | `PruningStatistics`: predicates on zones |
 //! | `lengths` | functions of lists that need no values |
 //! | `offsets`, `offsets_alone` | lists without values, and `PhysicalOptimizerRule`: scans of them where plans need no more |
-//! | `codes_of`, `coded_groups` | strings as codes, and `PhysicalOptimizerRule`: groups by them |
+//! | `codes_of`, `groups` | strings as codes, and `PhysicalOptimizerRule`: groups by them, and by runs of rows |
 //! | `of_column`, `by_value` | expressions about one column, and `PhysicalOptimizerRule`: of strings once for each that is stored |
 //! | `known_sums` | `PhysicalOptimizerRule`: sums and averages that files say |
 //! | `aggregates` | aggregations above scans, for these rules |
@@ -47,7 +47,6 @@ mod backwards;
 mod between;
 mod by_value;
 mod cache;
-mod coded_groups;
 mod codes_of;
 mod create;
 mod decode;
@@ -57,6 +56,7 @@ mod fermion;
 mod file;
 mod filter;
 mod format;
+mod groups;
 mod inspect;
 mod io;
 mod kernel;
@@ -102,10 +102,10 @@ mod zone_set;
 pub use alkaid::{Alkaid, AlkaidFormat, AlkaidFormatFactory, AlkaidOptions, AlkaidReadOptions, AlkaidSink, AlkaidTable, AlkaidWriteOptions};
 pub use backwards::Backwards;
 pub use by_value::TextByValue;
-pub use coded_groups::GroupsByCodes;
 pub use error::FileError;
 pub use fermion::{Fermion, FermionFormat, FermionFormatFactory, FermionOptions, FermionReadOptions, FermionSink, FermionTable, FermionWriteOptions};
 pub use format::{FactoryOf, FormatOf};
+pub use groups::{GroupsByCodes, GroupsByRuns};
 pub use inspect::register_inspection;
 pub use kind::TableFormat;
 pub use known_sums::KnownSums;

@@ -16,10 +16,10 @@ use datafusion::prelude::SessionContext;
 use super::alkaid::{Alkaid, AlkaidReadOptions, AlkaidWriteOptions};
 use super::backwards::Backwards;
 use super::by_value::TextByValue;
-use super::coded_groups::GroupsByCodes;
 use super::create::TablesOf;
 use super::fermion::{Fermion, FermionReadOptions, FermionWriteOptions};
 use super::format::FactoryOf;
+use super::groups::{GroupsByCodes, GroupsByRuns};
 use super::kind::TableFormat;
 use super::known_sums::KnownSums;
 use super::late::LateColumns;
@@ -40,7 +40,7 @@ pub fn register(context: &SessionContext) -> Result<()> {
     lengths::register(&mut state)
 }
 
-/// Adds the rules that plan scans together with what stands above them: [`KnownSums`] and [`LateColumns`] among the engine's own, [`Backwards`], [`OffsetsAlone`], [`TextByValue`] and [`GroupsByCodes`] behind them. A session that exists takes no more rules, so [`register`] cannot do this.
+/// Adds the rules that plan scans together with what stands above them: [`KnownSums`] and [`LateColumns`] among the engine's own, [`Backwards`], [`OffsetsAlone`], [`TextByValue`], [`GroupsByCodes`] and [`GroupsByRuns`] behind them. A session that exists takes no more rules, so [`register`] cannot do this.
 ///
 /// ```
 /// use datafusion::execution::SessionStateBuilder;
@@ -58,6 +58,7 @@ pub fn with_rules(builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_physical_optimizer_rule(Arc::new(OffsetsAlone))
         .with_physical_optimizer_rule(Arc::new(TextByValue))
         .with_physical_optimizer_rule(Arc::new(GroupsByCodes))
+        .with_physical_optimizer_rule(Arc::new(GroupsByRuns))
 }
 
 fn register_format<F: TableFormat>(state: &mut SessionState) -> Result<()> {

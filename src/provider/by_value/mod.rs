@@ -25,9 +25,9 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use super::aggregates::{config_of, maker, scan_of, takes_any_order, with_maker, with_scan};
-use super::coded_groups::coded_column;
 use super::codes_of::CodesOf;
 use super::fallible::can_fail;
+use super::groups::coded_column;
 use super::of_column::{OfColumn, text_column};
 use super::source::FormatSource;
 

@@ -1,11 +1,10 @@
-//! [`CodedAggregateExec`]: the first half of an aggregation, over codes.
+//! [`PartialAggregateExec`]: the first half of an aggregation.
 
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{AsArray, RecordBatch, RecordBatchOptions};
-use arrow::compute::take;
-use arrow::datatypes::{SchemaRef, UInt32Type};
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use datafusion::common::internal_err;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
@@ -14,7 +13,6 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, RecordOutput};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -24,63 +22,58 @@ use datafusion::physical_plan::{
 use futures::StreamExt;
 use futures::stream;
 
-use super::table::{Function, Table};
+use super::by::{By, Coded};
+use super::table::{Function, Keys, Table};
 use crate::provider::by_value::ByValue;
-use crate::provider::codes_of::has_each_its_own;
 use crate::provider::of_column::{OfColumn, text_column};
 
-/// What [`AggregateExec`] does before rows are exchanged, over a scan that gives the column that is grouped by out as codes.
+/// What [`AggregateExec`] does before rows are exchanged, over a scan of one of our formats, with fewer keys looked up.
 #[derive(Debug, Clone)]
-pub(super) struct CodedAggregateExec {
+pub(super) struct PartialAggregateExec {
     input: Arc<dyn ExecutionPlan>,
-    /// What rows are grouped by, over the columns of the scan, and its name.
-    group: (Arc<dyn PhysicalExpr>, String),
-    key: OfColumn,
+    keys: Keys,
+    by: By,
     functions: Arc<[Function]>,
-    rows: Rows,
     schema: SchemaRef,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
 
-/// How batches become rows of values.
-#[derive(Debug, Clone)]
-struct Rows {
-    /// The column of codes.
-    column: usize,
-    /// With its values instead.
-    schema: SchemaRef,
-    /// Whether functions need these.
-    are_used: bool,
-}
-
-impl CodedAggregateExec {
-    pub(super) fn new(
-        aggregate: &AggregateExec,
-        input: Arc<dyn ExecutionPlan>,
-        group: (Arc<dyn PhysicalExpr>, String),
-        key: OfColumn,
-    ) -> Result<Self> {
+impl PartialAggregateExec {
+    /// By the codes of the column that the only key is about, which `input` gives out as such.
+    pub(super) fn by_codes(aggregate: &AggregateExec, input: Arc<dyn ExecutionPlan>, key: OfColumn) -> Result<Self> {
         let (schema, column) = (aggregate.input_schema(), key.column());
-        let by_value = |expr: &Arc<dyn PhysicalExpr>| by_value(expr, column, &schema);
-        let function = |(function, filter): (&Arc<AggregateFunctionExpr>, &Option<Arc<dyn PhysicalExpr>>)| {
-            let args = function.expressions().iter().map(by_value).collect::<Result<Vec<_>>>()?;
-            Ok(Function { function: Arc::clone(function), args, filter: filter.as_ref().map(by_value).transpose()? })
-        };
-        let functions = aggregate.aggr_expr().iter().zip(aggregate.filter_expr()).map(function).collect::<Result<Arc<[Function]>>>()?;
-        let is_used = |expr: &Arc<dyn PhysicalExpr>| !expr.is::<ByValue>() && collect_columns(expr).iter().any(|used| used.index() == column);
-        let are_used = functions.iter().flat_map(Function::exprs).any(is_used);
-        Ok(Self {
+        let functions = functions(aggregate, |expr| by_value(expr, column, &schema))?;
+        let by = By::Codes(Coded::new(key, schema, &functions));
+        Ok(Self::new(aggregate, input, by, functions))
+    }
+
+    /// By rows that follow each other.
+    pub(super) fn by_runs(aggregate: &AggregateExec) -> Result<Self> {
+        let functions = functions(aggregate, |expr| Ok(Arc::clone(expr)))?;
+        Ok(Self::new(aggregate, Arc::clone(aggregate.input()), By::Runs, functions))
+    }
+
+    fn new(aggregate: &AggregateExec, input: Arc<dyn ExecutionPlan>, by: By, functions: Arc<[Function]>) -> Self {
+        Self {
             input,
-            group,
-            key,
+            keys: aggregate.group_expr().expr().into(),
+            by,
             functions,
-            rows: Rows { column, schema, are_used },
             schema: aggregate.schema(),
             properties: Arc::clone(aggregate.properties()),
             metrics: ExecutionPlanMetricsSet::new(),
-        })
+        }
     }
+}
+
+/// What is aggregated, of expressions in the place of those of the plan.
+fn functions(aggregate: &AggregateExec, expr: impl Fn(&Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>>) -> Result<Arc<[Function]>> {
+    let function = |(function, filter): (&Arc<AggregateFunctionExpr>, &Option<Arc<dyn PhysicalExpr>>)| {
+        let args = function.expressions().iter().map(&expr).collect::<Result<Vec<_>>>()?;
+        Ok(Function { function: Arc::clone(function), args, filter: filter.as_ref().map(&expr).transpose()? })
+    };
+    aggregate.aggr_expr().iter().zip(aggregate.filter_expr()).map(function).collect()
 }
 
 /// An expression about nothing but the column of codes, evaluated of what these stand for.
@@ -92,45 +85,29 @@ fn by_value(expr: &Arc<dyn PhysicalExpr>, column: usize, schema: &SchemaRef) -> 
     Ok(Arc::new(ByValue::new(codes, OfColumn::new(expr, column, schema)?)))
 }
 
-impl Rows {
-    /// The rows of a batch, with values.
-    fn of(&self, batch: &RecordBatch) -> Result<RecordBatch> {
-        let mut columns = batch.columns().to_vec();
-        if let Some(codes) = columns[self.column].as_dictionary_opt::<UInt32Type>() {
-            columns[self.column] = if has_each_its_own(codes) { Arc::clone(codes.values()) } else { take(codes.values(), codes.keys(), None)? };
-        }
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
-    }
-
-    /// The same, without the values where functions do not need them.
-    fn of_functions(&self, batch: &RecordBatch) -> Result<RecordBatch> {
-        if self.are_used { self.of(batch) } else { Ok(batch.clone()) }
-    }
-}
-
-impl DisplayAs for CodedAggregateExec {
+impl DisplayAs for PartialAggregateExec {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (expr, name) = &self.group;
+        let list = |of_key: fn(&(Arc<dyn PhysicalExpr>, String)) -> String| self.keys.iter().map(of_key).collect::<Vec<_>>().join(", ");
         let functions = self.functions.iter().map(|function| function.function.name()).collect::<Vec<_>>().join(", ");
-        let codes = self.rows.schema.field(self.rows.column).name();
         match format {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
-                write!(f, "CodedAggregateExec: mode=Partial, gby=[{expr} as {name}], aggr=[{functions}], codes=[{codes}]")
+                let keys = list(|(expr, name)| format!("{expr} as {name}"));
+                write!(f, "{}: mode=Partial, gby=[{keys}], aggr=[{functions}]", self.name())?;
+                self.by.codes().map_or(Ok(()), |codes| write!(f, ", codes=[{codes}]"))
             }
             DisplayFormatType::TreeRender => {
                 writeln!(f, "mode=Partial")?;
-                writeln!(f, "group_by={name}")?;
+                writeln!(f, "group_by={}", list(|(_, name)| name.clone()))?;
                 writeln!(f, "aggr={functions}")?;
-                writeln!(f, "codes={codes}")
+                self.by.codes().map_or(Ok(()), |codes| writeln!(f, "codes={codes}"))
             }
         }
     }
 }
 
-impl ExecutionPlan for CodedAggregateExec {
+impl ExecutionPlan for PartialAggregateExec {
     fn name(&self) -> &'static str {
-        "CodedAggregateExec"
+        self.by.plan_name()
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
@@ -146,7 +123,7 @@ impl ExecutionPlan for CodedAggregateExec {
     }
 
     fn apply_expressions(&self, f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>) -> Result<TreeNodeRecursion> {
-        apply_expression_roots(std::iter::once(&self.group.0).chain(self.functions.iter().flat_map(Function::exprs)), f)
+        apply_expression_roots(self.keys.iter().map(|(key, _)| key).chain(self.functions.iter().flat_map(Function::exprs)), f)
     }
 
     fn replace_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>, _: ReplaceChildrenOptions) -> Result<Arc<dyn ExecutionPlan>> {
@@ -154,7 +131,7 @@ impl ExecutionPlan for CodedAggregateExec {
             Some(input) if children.is_empty() && input.schema() == self.input.schema() => {
                 Ok(Arc::new(Self { input, metrics: ExecutionPlanMetricsSet::new(), ..self.as_ref().clone() }))
             }
-            _ => internal_err!("CodedAggregateExec has one input of the schema that it was made for"),
+            _ => internal_err!("an aggregation has one input of the schema that it was made for"),
         }
     }
 
@@ -166,9 +143,7 @@ impl ExecutionPlan for CodedAggregateExec {
         let execution = &context.session_config().options().execution;
         let aggregation = Aggregation {
             input: self.input.execute(partition, Arc::clone(&context))?,
-            table: Table::new(self.key.clone(), Arc::clone(&self.schema.fields()[0]), Arc::clone(&self.functions))?,
-            group: Arc::clone(&self.group.0),
-            rows: self.rows.clone(),
+            table: Table::new(&self.keys, &self.by, &self.functions, &self.schema, execution.skip_partial_aggregation_probe_ratio_threshold)?,
             schema: self.schema(),
             batch_rows: context.session_config().batch_size(),
             probe: Probe {
@@ -177,7 +152,7 @@ impl ExecutionPlan for CodedAggregateExec {
                 ratio: execution.skip_partial_aggregation_probe_ratio_threshold,
                 skipped: MetricBuilder::new(&self.metrics).counter("skipped_aggregation_rows", partition),
             },
-            reservation: MemoryConsumer::new(format!("CodedAggregate[{partition}]")).register(context.memory_pool()),
+            reservation: MemoryConsumer::new(format!("{}[{partition}]", self.name())).with_can_spill(true).register(context.memory_pool()),
             metrics: BaselineMetrics::new(&self.metrics, partition),
             state: State::Grouping,
         };
@@ -191,13 +166,14 @@ impl ExecutionPlan for CodedAggregateExec {
     }
 }
 
+/// How many groups that have not been looked up, and bytes of them, go out together: they need not wait for each other.
+const GROUPS_APART: usize = 1 << 17;
+const BYTES_APART: usize = 32 << 20;
+
 /// The aggregation of one partition.
 struct Aggregation {
     input: SendableRecordBatchStream,
     table: Table,
-    /// What rows are grouped by, over the columns of the scan.
-    group: Arc<dyn PhysicalExpr>,
-    rows: Rows,
     schema: SchemaRef,
     batch_rows: usize,
     probe: Probe,
@@ -260,16 +236,24 @@ impl Aggregation {
     fn group(&mut self, batch: &RecordBatch) -> Result<()> {
         let time = self.metrics.elapsed_compute().clone();
         let _timer = time.timer();
-        self.table.add(batch, &self.rows.of_functions(batch)?)?;
+        self.table.add(batch)?;
         self.probe.rows += batch.num_rows();
-        if self.probe.is_in_vain(self.table.len()) {
+        if self.table.apart() == 0 && self.probe.is_in_vain(self.table.len()) {
             self.emit(Some(State::PassingOn))?;
-        } else if self.reservation.try_resize(self.table.size()).is_err() && self.table.len() > 0 {
+        } else if self.is_full() {
             // The other half joins groups that come twice.
             self.emit(Some(State::Grouping))?;
             self.probe.rows = 0;
         }
         Ok(())
+    }
+
+    /// Whether groups go out before all rows have come: there is no memory for more, or they might as well.
+    fn is_full(&mut self) -> bool {
+        let has_room = self.reservation.try_resize(self.table.size()).is_ok();
+        let (groups, apart) = (self.table.len(), self.table.apart());
+        let size = self.table.size().checked_div(groups).unwrap_or(0).saturating_mul(apart);
+        groups > 0 && (!has_room || apart >= GROUPS_APART || size >= BYTES_APART)
     }
 
     /// All groups go out and are forgotten, and then comes something else, or nothing.
@@ -292,7 +276,6 @@ impl Aggregation {
         let time = self.metrics.elapsed_compute().clone();
         let _timer = time.timer();
         self.probe.skipped.add(batch.num_rows());
-        let columns = self.table.passed_on(&self.group, &self.rows.of(batch)?)?;
-        Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?.record_output(&self.metrics))
+        Ok(RecordBatch::try_new(Arc::clone(&self.schema), self.table.passed_on(batch)?)?.record_output(&self.metrics))
     }
 }

@@ -3,16 +3,36 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
-use arrow::datatypes::Field;
+use arrow::datatypes::Schema;
 use datafusion::common::cast::as_boolean_array;
 use datafusion::error::Result;
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
-use super::keys::Groups;
+use super::by::By;
 use crate::provider::by_value::ByValue;
-use crate::provider::of_column::OfColumn;
+
+/// What rows are grouped by, over the columns of the scan, and the names that it has.
+pub(super) type Keys = Arc<[(Arc<dyn PhysicalExpr>, String)]>;
+
+/// The groups that rows have been found to belong to.
+pub(super) trait Groups: Send {
+    /// How many there are.
+    fn len(&self) -> usize;
+
+    /// Bytes that they take.
+    fn size(&self) -> usize;
+
+    /// The group of each row of a batch.
+    fn find(&mut self, batch: &RecordBatch, groups: &mut Vec<usize>) -> Result<()>;
+
+    /// How many of them are as well taken out now as later, for they have not been looked up, and no row that follows is looked for among them.
+    fn apart(&self) -> usize;
+
+    /// Takes out the keys of all groups, by their numbers; none are left.
+    fn take(&mut self) -> Result<Vec<ArrayRef>>;
+}
 
 /// What is to be aggregated.
 #[derive(Debug, Clone)]
@@ -24,26 +44,32 @@ pub(super) struct Function {
 
 /// The groups of one partition.
 pub(super) struct Table {
-    key: OfColumn,
-    key_field: Arc<Field>,
+    keys: Keys,
+    by: By,
     functions: Arc<[Function]>,
-    groups: Groups,
+    groups: Box<dyn Groups>,
     accumulators: Vec<Box<dyn GroupsAccumulator>>,
     /// The groups of the rows of a batch.
     of_rows: Vec<usize>,
 }
 
 impl Table {
-    /// No groups yet; keys have the type of `key_field`.
-    pub(super) fn new(key: OfColumn, key_field: Arc<Field>, functions: Arc<[Function]>) -> Result<Self> {
-        let groups = Groups::new(key.clone(), &key_field)?;
-        let accumulators = accumulators(&functions)?;
-        Ok(Self { key, key_field, functions, groups, accumulators, of_rows: Vec::new() })
+    /// No groups yet, whose keys and aggregates go out with this schema; where more than the `ratio` of what is looked up are new, that is in vain.
+    pub(super) fn new(keys: &Keys, by: &By, functions: &Arc<[Function]>, schema: &Schema, ratio: f64) -> Result<Self> {
+        let groups = by.groups(keys, &schema.fields()[..keys.len()], ratio)?;
+        let accumulators = accumulators(functions)?;
+        let (keys, by, functions) = (Arc::clone(keys), by.clone(), Arc::clone(functions));
+        Ok(Self { keys, by, functions, groups, accumulators, of_rows: Vec::new() })
     }
 
     /// How many groups there are.
     pub(super) fn len(&self) -> usize {
         self.groups.len()
+    }
+
+    /// How many of them have not been looked up.
+    pub(super) fn apart(&self) -> usize {
+        self.groups.apart()
     }
 
     /// Bytes that they take.
@@ -53,12 +79,13 @@ impl Table {
             + self.of_rows.capacity() * size_of::<usize>()
     }
 
-    /// Adds the rows of `batch`, which are those of `rows` with codes.
-    pub(super) fn add(&mut self, batch: &RecordBatch, rows: &RecordBatch) -> Result<()> {
+    /// Adds the rows of a batch.
+    pub(super) fn add(&mut self, batch: &RecordBatch) -> Result<()> {
         self.groups.find(batch, &mut self.of_rows)?;
+        let rows = self.by.rows_of_functions(batch)?;
         let count = self.groups.len();
         for (function, accumulator) in self.functions.iter().zip(&mut self.accumulators) {
-            let (args, filter) = function.evaluate(rows, batch)?;
+            let (args, filter) = function.evaluate(&rows, batch)?;
             accumulator.update_batch(&args, &self.of_rows, filter.as_ref(), count)?;
         }
         Ok(())
@@ -66,20 +93,20 @@ impl Table {
 
     /// Takes out the keys of all groups and what has been aggregated of them so far.
     pub(super) fn take(&mut self) -> Result<Vec<ArrayRef>> {
-        let mut columns = vec![self.groups.take()?];
+        let mut columns = self.groups.take()?;
         for accumulator in &mut self.accumulators {
             columns.extend(accumulator.state(EmitTo::All)?);
         }
-        self.groups = Groups::new(self.key.clone(), &self.key_field)?;
         self.accumulators = accumulators(&self.functions)?;
         Ok(columns)
     }
 
-    /// Each row as a group of its own; `rows` has all values as such.
-    pub(super) fn passed_on(&self, key: &Arc<dyn PhysicalExpr>, rows: &RecordBatch) -> Result<Vec<ArrayRef>> {
-        let mut columns = vec![key.evaluate(rows)?.into_array(rows.num_rows())?];
+    /// Each row of a batch as a group of its own.
+    pub(super) fn passed_on(&self, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
+        let rows = self.by.rows(batch)?;
+        let mut columns = evaluated(&self.keys, &rows)?;
         for (function, accumulator) in self.functions.iter().zip(&self.accumulators) {
-            let (args, filter) = function.evaluate(rows, rows)?;
+            let (args, filter) = function.evaluate(&rows, &rows)?;
             columns.extend(accumulator.convert_to_state(&args, filter.as_ref())?);
         }
         Ok(columns)
@@ -98,6 +125,11 @@ impl Function {
         let filter = self.filter.as_ref().map(|filter| Ok::<_, datafusion::error::DataFusionError>(as_boolean_array(&evaluate(filter)?)?.clone()));
         Ok((args, filter.transpose()?))
     }
+}
+
+/// What the rows of a batch are grouped by.
+pub(super) fn evaluated(keys: &Keys, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
+    keys.iter().map(|(key, _)| key.evaluate(batch)?.into_array(batch.num_rows())).collect()
 }
 
 fn accumulators(functions: &[Function]) -> Result<Vec<Box<dyn GroupsAccumulator>>> {

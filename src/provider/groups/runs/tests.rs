@@ -1,0 +1,170 @@
+//! Whatever is looked up and whatever is not, the key of a row's group is the row's.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, StringArray, StringViewArray, UInt64Array};
+use arrow::compute::take;
+use arrow::datatypes::{DataType, Field, Float64Type, Schema};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+
+use super::super::table::{Groups, Keys};
+use super::{RunGroups, Trial, first_of_runs};
+
+/// Short trials, which are over after a few batches.
+const TRIAL: usize = 40;
+
+/// A number, or null, and texts and a float that go along with it.
+fn keys(numbers: &[Option<i64>]) -> Vec<ArrayRef> {
+    let text = |number: &Option<i64>| {
+        number.filter(|number| number % 3 > 0).map(|number| format!("{number} is the number {}", "#".repeat(if number % 2 == 0 { 0 } else { 20 })))
+    };
+    let float = |number: &Option<i64>| {
+        number.map(|number| match number % 8 {
+            0 => 0.0,
+            4 => -0.0,
+            _ => number as f64 / 2.0,
+        })
+    };
+    vec![
+        Arc::new(Int64Array::from(numbers.to_vec())),
+        Arc::new(StringViewArray::from_iter(numbers.iter().map(text))),
+        Arc::new(StringArray::from_iter(numbers.iter().map(text))),
+        Arc::new(Float64Array::from_iter(numbers.iter().map(float))),
+    ]
+}
+
+fn batch(numbers: &[Option<i64>]) -> RecordBatch {
+    RecordBatch::try_new(schema(), keys(numbers)).unwrap()
+}
+
+fn schema() -> Arc<Schema> {
+    let types = [DataType::Int64, DataType::Utf8View, DataType::Utf8, DataType::Float64];
+    Arc::new(Schema::new(types.into_iter().enumerate().map(|(nth, data_type)| Field::new(format!("c{nth}"), data_type, true)).collect::<Vec<_>>()))
+}
+
+/// Groups by some columns of batches.
+fn groups(columns: &[usize], ratio: f64) -> RunGroups {
+    let schema = schema();
+    let key = |column: &usize| {
+        let name = schema.field(*column).name();
+        (Arc::new(Column::new(name, *column)) as Arc<dyn PhysicalExpr>, name.clone())
+    };
+    let keys: Keys = columns.iter().map(key).collect();
+    let fields: Vec<_> = columns.iter().map(|column| Arc::new(schema.field(*column).clone())).collect();
+    RunGroups::new(keys, &fields, Trial::of(TRIAL, ratio)).unwrap()
+}
+
+/// Whether rows of two arrays are the same, zeros too.
+fn assert_same(left: &ArrayRef, right: &ArrayRef) {
+    match left.as_primitive_opt::<Float64Type>() {
+        // The engine takes both zeros for one.
+        Some(left) => assert!(left.iter().eq(right.as_primitive::<Float64Type>())),
+        None => assert_eq!(left.to_data(), right.to_data()),
+    }
+}
+
+/// Batches of 50 rows: as they say, in runs of two, or none, of new numbers, or of the last ones once more.
+fn batches() -> Vec<Vec<Option<i64>>> {
+    let runs = |from: i64| (0..50).map(|row| from + row / 2).map(|number| (number % 10 > 0).then_some(number)).collect::<Vec<_>>();
+    let alone = |from: i64| (0..50).map(|row| Some(from + row)).collect();
+    let mut batches: Vec<_> = (0..8).map(|nth| runs(nth * 25)).collect();
+    batches.extend([alone(150), alone(500), runs(100), runs(520), vec![], runs(700), vec![Some(3)], runs(0)]);
+    batches
+}
+
+#[test]
+fn the_key_of_a_group_is_that_of_its_rows() {
+    for columns in [vec![0], vec![1], vec![2], vec![3], vec![0, 1, 2, 3], vec![3, 1]] {
+        for ratio in [0.0, 0.5, 1.0] {
+            let mut found = groups(&columns, ratio);
+            // Groups are taken out after so many batches.
+            for taken in [20, 9, 3] {
+                for part in batches().chunks(taken) {
+                    let (mut rows, mut of_rows) = (Vec::new(), Vec::new());
+                    for numbers in part {
+                        let mut of_batch = Vec::new();
+                        found.find(&batch(numbers), &mut of_batch).unwrap();
+                        assert_eq!(of_batch.len(), numbers.len());
+                        rows.extend(numbers.iter().copied());
+                        of_rows.extend(of_batch);
+                    }
+                    let count = found.len();
+                    let taken = found.take().unwrap();
+                    assert_eq!((taken.len(), taken[0].len(), found.len()), (columns.len(), count, 0));
+                    let all: HashSet<_> = of_rows.iter().collect();
+                    assert_eq!(all.len(), count, "groups without rows");
+                    let of_rows = UInt64Array::from_iter_values(of_rows.iter().map(|group| *group as u64));
+                    for (keys, column) in taken.iter().zip(&columns) {
+                        assert_same(&take(keys, &of_rows, None).unwrap(), &self::keys(&rows)[*column]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn runs_are_looked_up_as_long_as_that_is_not_in_vain() {
+    // How many groups there are of the numbers, of which some come twice.
+    let count = |ratio| {
+        let mut groups = groups(&[0], ratio);
+        batches().iter().for_each(|numbers| groups.find(&batch(numbers), &mut Vec::new()).unwrap());
+        let numbers = batches().concat();
+        (groups.len(), numbers.iter().collect::<HashSet<_>>().len(), groups.apart())
+    };
+    let (groups, differ, apart) = count(1.0);
+    assert_eq!((groups, apart), (differ, 0));
+    let (groups, differ, apart) = count(0.5);
+    assert!(groups > differ && apart >= groups - differ, "{groups} of {differ}, {apart} of them apart");
+}
+
+#[test]
+fn a_trial_is_judged_by_what_comes_after_the_first() {
+    let mut trial = Trial::of(100, 0.8);
+    trial.note(100, 100);
+    assert!(!trial.is_in_vain);
+    trial.note(100, 80);
+    assert!(!trial.is_in_vain);
+    trial.note(60, 60);
+    assert!(!trial.is_in_vain, "too early");
+    trial.note(40, 21);
+    assert!(trial.is_in_vain);
+    let next = trial.next();
+    assert_eq!((next.length, next.is_in_vain, next.next().length), (200, false, 200));
+}
+
+#[test]
+fn long_runs_are_looked_up() {
+    let mut groups = groups(&[0], 0.0);
+    for from in 0..20 {
+        let numbers: Vec<_> = (0..50).map(|row| Some(from * 10 + row / 5)).collect();
+        groups.find(&batch(&numbers), &mut Vec::new()).unwrap();
+    }
+    assert!(groups.apart() > 0);
+    let before = groups.len();
+    groups.find(&batch(&[Some(3); 50]), &mut Vec::new()).unwrap();
+    assert_eq!(groups.len(), before);
+}
+
+#[test]
+fn a_run_begins_where_a_key_differs() {
+    let first = |numbers: &[Option<i64>], columns: &[usize]| {
+        let keys = keys(numbers);
+        let keys: Vec<_> = columns.iter().map(|column| Arc::clone(&keys[*column])).collect();
+        first_of_runs(&keys, numbers.len()).unwrap().map(|first| first.iter().collect::<Vec<_>>())
+    };
+    let [one, two, none] = [Some(1), Some(2), None];
+    for columns in [&[0][..], &[1], &[2], &[3], &[0, 1, 2, 3]] {
+        assert_eq!(
+            first(&[one, one, two, two, two, none, none, one, one], columns).unwrap(),
+            [true, false, true, false, false, true, false, true, false]
+        );
+        assert_eq!(first(&[one, two, one, one], columns), None, "most are runs of one");
+        assert_eq!((first(&[], columns), first(&[one], columns)), (None, None));
+    }
+    // Texts are null where numbers are not, and the other way round they are the same.
+    assert_eq!(first(&[Some(3), Some(6), Some(9)], &[1]).unwrap(), [true, false, false]);
+    assert_eq!(first(&[Some(3), Some(3), Some(6), Some(6)], &[1, 0]).unwrap(), [true, false, true, false]);
+}
