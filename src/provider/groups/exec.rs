@@ -250,10 +250,10 @@ impl Aggregation {
 
     /// Whether groups go out before all rows have come: there is no memory for more, or they might as well.
     fn is_full(&mut self) -> bool {
-        let has_room = self.reservation.try_resize(self.table.size()).is_ok();
-        let (groups, apart) = (self.table.len(), self.table.apart());
-        let size = self.table.size().checked_div(groups).unwrap_or(0).saturating_mul(apart);
-        groups > 0 && (!has_room || apart >= GROUPS_APART || size >= BYTES_APART)
+        let (size, groups, apart) = (self.table.size(), self.table.len(), self.table.apart());
+        let has_room = self.reservation.try_resize(size).is_ok();
+        let of_apart = size.checked_div(groups).unwrap_or(0).saturating_mul(apart);
+        groups > 0 && (!has_room || apart >= GROUPS_APART || of_apart >= BYTES_APART)
     }
 
     /// All groups go out and are forgotten, and then comes something else, or nothing.

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use super::numbers::Numbered;
-use super::table::{Groups, Keys, evaluated};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, RecordBatch};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::FilterBuilder;
 use arrow::compute::kernels::cmp::distinct;
 use arrow::datatypes::{DataType, Field};
 use datafusion::error::Result;
+
+use super::numbers::Numbered;
+use super::table::{Groups, Keys, evaluated};
 
 /// The groups that rows have been found to belong to.
 ///
