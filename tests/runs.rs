@@ -190,6 +190,25 @@ async fn runs_are_not_looked_up_where_most_are_new() -> Result<()> {
     Ok(())
 }
 
+/// Keys of no runs, of fifty thousand or of a thousand.
+const ALONE: &str = "SELECT value * 7919 % 50021 AS late, value * 7919 % 1009 AS soon FROM generate_series(0, 149999) AS series(value)";
+
+#[tokio::test]
+async fn rows_are_not_looked_up_where_most_are_new() -> Result<()> {
+    let table = written(ALONE).await?;
+    let runs = session(true, &SETTINGS[0], &table.file).await?;
+
+    let (soon, actual) = counted(&runs, "soon", 1 << 30).await?;
+    assert_eq!(actual, counts(|id| id * 7919 % 1009));
+    assert!(soon <= 2 * 1009, "{soon} rows");
+
+    // Were all looked up, no partition would give out more than there are.
+    let (late, actual) = counted(&runs, "late", 1 << 30).await?;
+    assert!(actual == counts(|id| id * 7919 % 50_021));
+    assert!(late > 2 * 50_021 + 10_000, "{late} rows");
+    Ok(())
+}
+
 #[tokio::test]
 async fn groups_go_out_early_where_memory_is_short() -> Result<()> {
     let table = written(AGAIN).await?;

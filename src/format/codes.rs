@@ -120,16 +120,39 @@ impl From<Vec<u32>> for Codes {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "with no more values, a code is a byte")]
 fn rows_looked_up(codes: &[u32], verdicts: &BooleanBuffer) -> BooleanBuffer {
-    const BYTES: usize = 1 << 8;
-    if verdicts.len() > BYTES {
+    if verdicts.len() > TABLE_MAX.max(codes.len()) {
         return BooleanBuffer::collect_bool(codes.len(), |row| verdicts.value(codes[row] as usize));
     }
-    // A byte cannot lie outside of this table, and nothing has to be compared for each row.
-    let mut table = [0_u8; BYTES];
+    let passing = verdicts.count_set_bits();
+    // Of a value and all others, as of an empty text, codes are compared, many at once.
+    if passing == 1
+        && let Some(only) = verdicts.set_indices_u32().next()
+    {
+        return each_looked_up(codes, |code| u8::from(code == only));
+    }
+    if passing + 1 == verdicts.len()
+        && let Some(only) = (!verdicts).set_indices_u32().next()
+    {
+        return each_looked_up(codes, |code| u8::from(code != only));
+    }
+    let table = table_of(verdicts);
+    let last = table.len() - 1;
+    each_looked_up(codes, |code| table[code as usize & last])
+}
+
+/// To make a larger table for no more rows than it has bytes takes longer than it saves.
+const TABLE_MAX: usize = 1 << 8;
+
+/// A byte for each verdict, and no fewer than a power of two: the lower bits of a code cannot lie outside, and nothing has to be compared for each row.
+fn table_of(verdicts: &BooleanBuffer) -> Vec<u8> {
+    let mut table = vec![0; verdicts.len().next_power_of_two()];
     verdicts.set_indices().for_each(|value| table[value] = 1);
-    let verdict = |code: u32| table[usize::from(code as u8)];
+    table
+}
+
+/// A bit for each code.
+fn each_looked_up(codes: &[u32], verdict: impl Fn(u32) -> u8) -> BooleanBuffer {
     let (whole, rest) = codes.as_chunks::<8>();
     let byte = |codes: &[u32]| codes.iter().zip(0..).fold(0, |byte, (code, bit)| byte | verdict(*code) << bit);
     let bytes = whole.iter().map(|codes| byte(codes)).chain((!rest.is_empty()).then(|| byte(rest)));
@@ -155,20 +178,26 @@ fn runs_looked_up(runs: &[CodeRun], verdicts: &BooleanBuffer) -> BooleanBuffer {
 mod tests {
     use super::*;
 
-    fn looked_up(codes: &Codes, values: u32) -> (Vec<bool>, Vec<bool>) {
-        let verdicts = BooleanBuffer::collect_bool(values as usize, |value| value % 3 == 0);
+    fn looked_up(codes: &Codes, values: u32, verdict: fn(u32, u32) -> bool) -> (Vec<bool>, Vec<bool>) {
+        let verdicts: BooleanBuffer = (0..values).map(|value| verdict(value, values)).collect();
         let mut bits = BooleanBufferBuilder::new(0);
         codes.append_looked_up(&verdicts, &mut bits);
-        (bits.finish().iter().collect(), codes.iter().map(|code| code % 3 == 0).collect())
+        (bits.finish().iter().collect(), codes.iter().map(|code| verdict(code, values)).collect())
     }
+
+    /// A third of all values, one of them, all others, all and none.
+    const VERDICTS: [fn(u32, u32) -> bool; 5] =
+        [|value, _| value.is_multiple_of(3), |value, values| value == values / 2, |value, values| value != values / 2, |_, _| true, |_, _| false];
 
     #[test]
     fn codes_are_looked_up_in_small_tables_and_large_ones() {
-        for values in [1, 2, 255, 256, 257, 1000_u32] {
-            for rows in [0, 1, 63, 64, 65, 1000] {
+        for values in [1, 2, 255, 256, 257, 1000, 1025_u32] {
+            for rows in [0, 1, 63, 64, 65, 1000, 1024, 2050] {
                 let codes = Codes::from((0..rows).map(|row| row * 7919 % values).collect::<Vec<_>>());
-                let (actual, expected) = looked_up(&codes, values);
-                assert_eq!((codes.len(), actual), (rows as usize, expected), "{values} values, {rows} rows");
+                for (verdict, index) in VERDICTS.into_iter().zip(0..) {
+                    let (actual, expected) = looked_up(&codes, values, verdict);
+                    assert_eq!((codes.len(), actual), (rows as usize, expected), "{values} values, {rows} rows, {index}");
+                }
             }
         }
     }
@@ -182,7 +211,7 @@ mod tests {
             let runs = (0..count).zip(rows).map(|(run, rows)| CodeRun { code: (run * 7 + piece) % 9, rows: *rows });
             codes.extend_runs(runs.collect());
             codes.extend((0..piece).map(|row| row % 9));
-            let (actual, expected) = looked_up(&codes, 9);
+            let (actual, expected) = looked_up(&codes, 9, VERDICTS[0]);
             assert_eq!((codes.len(), actual), (expected.len(), expected), "{piece}");
         }
         assert_eq!((codes.pieces().len(), codes.is_empty(), Codes::default().is_empty()), (10, false, true));

@@ -186,14 +186,10 @@ impl Decode for Coded {
             }
             _ => {}
         }
-        match (self.codes.ptype(), self.values.all()?) {
-            (PType::U8, Decoded::Fixed(values)) => self.pick::<u8>(range, keep, values, out),
-            (PType::U16, Decoded::Fixed(values)) => self.pick::<u16>(range, keep, values, out),
-            (PType::U32, Decoded::Fixed(values)) => self.pick::<u32>(range, keep, values, out),
-            _ => {
-                self.decode(range, out)?;
-                out.keep_last(keep)
-            }
+        match self.codes.ptype() {
+            PType::U8 => self.pick::<u8>(range, keep, out),
+            PType::U16 => self.pick::<u16>(range, keep, out),
+            _ => self.pick::<u32>(range, keep, out),
         }
     }
 
@@ -277,15 +273,24 @@ impl Coded {
     }
 
     /// Looks up no more than the values that are kept.
-    fn pick<C: Code>(&self, range: Range<usize>, keep: &BooleanBuffer, values: &Buffer, out: &mut Output) -> Result<()> {
+    fn pick<C: Code>(&self, range: Range<usize>, keep: &BooleanBuffer, out: &mut Output) -> Result<()> {
         let mut codes = Output::new(self.codes.ptype(), range.len());
         self.codes.decode_kept(range, keep, &mut codes)?;
         let codes = codes.words::<C>()?;
-        with_word!(out.ptype().width().unwrap_or(1), T => {
-            let values = words_of::<T>(values)?;
-            check_codes(codes, values.len())?;
-            look_up(codes, values, out.grow(codes.len())?)
-        })
+        match self.values.all()? {
+            Decoded::Bool(_) => Err(super::values::mixed_up()),
+            Decoded::Fixed(values) => with_word!(out.ptype().width().unwrap_or(1), T => {
+                let values = words_of::<T>(values)?;
+                check_codes(codes, values.len())?;
+                look_up(codes, values, out.grow(codes.len())?)
+            }),
+            Decoded::Views { views, buffers } => {
+                check_codes(codes, views.len())?;
+                let (out, base) = out.views(buffers)?;
+                out.extend(codes.iter().map(|&code| rebase(entry(views, code), base)));
+                Ok(())
+            }
+        }
     }
 
     fn append_codes<C: Code>(&self, range: Range<usize>, out: &mut Vec<u32>) -> Result<()> {

@@ -10,8 +10,9 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
 
 use super::codes::CodedGroups;
-use super::runs::{RunGroups, Trial};
+use super::runs::RunGroups;
 use super::table::{Function, Groups, Keys};
+use super::trial::Trial;
 use crate::provider::by_value::ByValue;
 use crate::provider::codes_of::has_each_its_own;
 use crate::provider::of_column::OfColumn;
@@ -58,9 +59,10 @@ impl Coded {
 impl By {
     /// No groups yet; keys are of these fields. Where more than the `ratio` of what is looked up are new, that is in vain.
     pub(super) fn groups(&self, keys: &Keys, fields: &[Arc<Field>], ratio: f64) -> Result<Box<dyn Groups>> {
+        let trial = Trial::new(ratio);
         Ok(match self {
-            Self::Codes(coded) => Box::new(CodedGroups::new(coded.key.clone(), fields)?),
-            Self::Runs => Box::new(RunGroups::new(Arc::clone(keys), fields, Trial::new(ratio))?),
+            Self::Codes(coded) => Box::new(CodedGroups::new(coded.key.clone(), fields, trial)?),
+            Self::Runs => Box::new(RunGroups::new(Arc::clone(keys), fields, trial)?),
         })
     }
 

@@ -10,6 +10,7 @@ use datafusion::error::Result;
 
 use super::numbers::Numbered;
 use super::table::Groups;
+use super::trial::Trial;
 use crate::provider::codes_of::has_each_its_own;
 use crate::provider::of_column::OfColumn;
 
@@ -21,6 +22,8 @@ pub(super) struct CodedGroups {
     key: OfColumn,
     numbered: Numbered,
     known: Option<Known>,
+    /// Of rows that share no values.
+    trial: Trial,
 }
 
 /// The groups of the values of a dictionary.
@@ -44,8 +47,8 @@ const FOUND: usize = UNKNOWN - 1;
 
 impl CodedGroups {
     /// None so far; the key is of this field, the only one.
-    pub(super) fn new(key: OfColumn, fields: &[Arc<Field>]) -> Result<Self> {
-        Ok(Self { key, numbered: Numbered::new(fields)?, known: None })
+    pub(super) fn new(key: OfColumn, fields: &[Arc<Field>], trial: Trial) -> Result<Self> {
+        Ok(Self { key, numbered: Numbered::new(fields)?, known: None, trial })
     }
 
     /// Finds the groups of codes whose groups are not known.
@@ -74,11 +77,15 @@ impl Groups for CodedGroups {
         self.numbered.size() + of_known * size_of::<usize>()
     }
 
-    fn find(&mut self, batch: &RecordBatch, groups: &mut Vec<usize>) -> Result<()> {
+    fn find(&mut self, batch: &RecordBatch, groups: &mut Vec<usize>) -> Result<bool> {
         let Some(codes) = batch.column(self.key.column()).as_dictionary_opt::<UInt32Type>() else { return internal_err!("a column is not as codes") };
         if has_each_its_own(codes) {
-            self.numbered.intern(&[self.key.evaluate(Arc::clone(codes.values()))?], groups)?;
-            return Ok(());
+            if self.trial.passes_on(codes.len()) {
+                return Ok(false);
+            }
+            let new = self.numbered.intern(&[self.key.evaluate(Arc::clone(codes.values()))?], groups)?;
+            self.trial.note(codes.len(), new);
+            return Ok(true);
         }
         let mut known = match self.known.take() {
             Some(known) if Arc::ptr_eq(&known.dictionary, codes.values()) => known,
@@ -94,7 +101,7 @@ impl Groups for CodedGroups {
         }
         known.look_up(codes, groups);
         self.known = Some(known);
-        Ok(())
+        Ok(true)
     }
 
     fn apart(&self) -> usize {
@@ -104,6 +111,7 @@ impl Groups for CodedGroups {
 
     fn take(&mut self) -> Result<Vec<ArrayRef>> {
         self.known = None;
+        self.trial.renew();
         self.numbered.take()
     }
 }

@@ -221,7 +221,8 @@ impl Aggregation {
                     self.reservation.free();
                 }
                 State::Grouping => match self.input.next().await.transpose()? {
-                    Some(batch) => self.group(&batch)?,
+                    Some(batch) if self.group(&batch)? => {}
+                    Some(batch) => return self.pass_on(&batch).map(Some),
                     None => self.emit(None)?,
                 },
                 State::PassingOn => match self.input.next().await.transpose()? {
@@ -233,10 +234,13 @@ impl Aggregation {
         }
     }
 
-    fn group(&mut self, batch: &RecordBatch) -> Result<()> {
+    /// Adds the rows of a batch to groups, unless they are better passed on.
+    fn group(&mut self, batch: &RecordBatch) -> Result<bool> {
         let time = self.metrics.elapsed_compute().clone();
         let _timer = time.timer();
-        self.table.add(batch)?;
+        if !self.table.add(batch)? {
+            return Ok(false);
+        }
         self.probe.rows += batch.num_rows();
         if self.table.apart() == 0 && self.probe.is_in_vain(self.table.len()) {
             self.emit(Some(State::PassingOn))?;
@@ -245,7 +249,7 @@ impl Aggregation {
             self.emit(Some(State::Grouping))?;
             self.probe.rows = 0;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Whether groups go out before all rows have come: there is no memory for more, or they might as well.

@@ -11,6 +11,7 @@ mod exec;
 mod numbers;
 mod runs;
 mod table;
+mod trial;
 
 use std::sync::Arc;
 

@@ -11,18 +11,22 @@ use datafusion::error::Result;
 
 use super::numbers::Numbered;
 use super::table::{Groups, Keys, evaluated};
+use super::trial::Trial;
 
 /// The groups that rows have been found to belong to.
 ///
 /// Of rows that follow each other with the same keys, as in a file that is sorted by them, or by what goes along with them, the first is looked up. Where most are not there, each such run is a group of its own without being
-/// looked up, until groups are taken out: the second half of the aggregation looks it up again.
+/// looked up, until groups are taken out: the second half of the aggregation looks it up again. Where there are no runs then, rows do not become groups at all.
 pub(super) struct RunGroups {
     keys: Keys,
     numbered: Numbered,
-    of_runs: Vec<usize>,
+    /// Those of the runs of a batch.
+    groups: Vec<usize>,
     /// How many batches are not searched for runs before the next that is.
     unsearched: usize,
-    trial: Trial,
+    of_runs: Trial,
+    /// Of rows of which few follow each other alike: of those, fewer may be new than of runs.
+    of_rows: Trial,
 }
 
 /// Rows that are looked up one by one take as long as runs of this many rows on average, at least. Where runs are long, it does not matter what they take.
@@ -33,36 +37,14 @@ const ROWS_PER_LONG_RUN: usize = 8;
 const UNSEARCHED: usize = 15;
 const FEW_ROWS: usize = 64;
 
-/// How many runs are looked up before as many more say whether that is in vain, the first time, and the most.
-const FIRST_TRIAL: usize = 8192;
-const LONGEST_TRIAL: usize = 16 * FIRST_TRIAL;
-
-/// What is found of runs that are looked up.
-pub(super) struct Trial {
-    /// So many are looked up first, of which most are new, and then as many that are judged by.
-    length: usize,
-    /// To look up more is in vain where a larger part of those was new.
-    ratio: f64,
-    /// How many of the first ones have been.
-    first: usize,
-    /// And of the others.
-    judged: usize,
-    were_new: usize,
-    is_in_vain: bool,
-}
-
 impl RunGroups {
     /// None so far; keys are of these fields.
     pub(super) fn new(keys: Keys, fields: &[Arc<Field>], trial: Trial) -> Result<Self> {
-        Ok(Self { keys, numbered: Numbered::new(fields)?, of_runs: Vec::new(), unsearched: 0, trial })
+        Ok(Self { keys, numbered: Numbered::new(fields)?, groups: Vec::new(), unsearched: 0, of_rows: trial.clone(), of_runs: trial })
     }
 
     /// Which rows begin a run, if these are few; of no rows none.
     fn runs(&mut self, keys: &[ArrayRef], rows: usize) -> Result<Option<BooleanBuffer>> {
-        if self.unsearched > 0 {
-            self.unsearched -= 1;
-            return Ok(None);
-        }
         let runs = first_of_runs(keys, rows)?;
         if runs.is_none() && rows >= FEW_ROWS {
             self.unsearched = UNSEARCHED;
@@ -70,47 +52,30 @@ impl RunGroups {
         Ok(runs)
     }
 
-    /// The groups of runs that have these keys, and so many rows.
-    fn find_runs(&mut self, keys: Vec<ArrayRef>, runs: usize, rows: usize) -> Result<()> {
-        if self.trial.is_in_vain && rows / runs < ROWS_PER_LONG_RUN {
-            self.of_runs.clear();
-            self.of_runs.extend(self.numbered.add_apart(keys));
-            return Ok(());
-        }
-        let new = self.numbered.intern(&keys, &mut self.of_runs)?;
-        self.trial.note(runs, new);
+    /// The groups of rows that have these keys, one by one.
+    fn find_rows(&mut self, keys: &[ArrayRef], rows: usize, groups: &mut Vec<usize>) -> Result<()> {
+        let new = self.numbered.intern(keys, groups)?;
+        self.of_rows.note(rows, new);
         Ok(())
     }
-}
 
-impl Trial {
-    /// The first one.
-    pub(super) fn new(ratio: f64) -> Self {
-        Self::of(FIRST_TRIAL, ratio)
-    }
-
-    fn of(length: usize, ratio: f64) -> Self {
-        Self { length, ratio, first: 0, judged: 0, were_new: 0, is_in_vain: false }
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "a ratio need not be exact")]
-    fn note(&mut self, looked_up: usize, new: usize) {
-        if self.first < self.length {
-            self.first += looked_up;
-            return;
+    /// The groups of rows that have these keys, of which some begin a run.
+    fn find_runs(&mut self, keys: &[ArrayRef], runs: &BooleanBuffer, groups: &mut Vec<usize>) -> Result<()> {
+        let first = FilterBuilder::new(&BooleanArray::new(runs.clone(), None)).optimize().build();
+        let keys = keys.iter().map(|keys| first.filter(keys)).collect::<Result<Vec<_>, _>>()?;
+        if self.of_runs.is_in_vain() && runs.len() / first.count() < ROWS_PER_LONG_RUN {
+            self.groups.clear();
+            self.groups.extend(self.numbered.add_apart(keys));
+        } else {
+            let new = self.numbered.intern(&keys, &mut self.groups)?;
+            self.of_runs.note(first.count(), new);
         }
-        self.judged += looked_up;
-        self.were_new += new;
-        if self.judged >= self.length {
-            self.is_in_vain = self.were_new as f64 > self.ratio * self.judged as f64;
-            (self.judged, self.were_new) = (0, 0);
+        groups.clear();
+        let ends = runs.set_indices().skip(1).chain([runs.len()]);
+        for (group, end) in self.groups.iter().zip(ends) {
+            groups.resize(end, *group);
         }
-    }
-
-    /// The one that follows. After one that was in vain, it is longer: what is new to fewer groups need not be to more.
-    fn next(&self) -> Self {
-        let length = if self.is_in_vain { LONGEST_TRIAL.min(2 * self.length) } else { self.length };
-        Self::of(length, self.ratio)
+        Ok(())
     }
 }
 
@@ -120,24 +85,27 @@ impl Groups for RunGroups {
     }
 
     fn size(&self) -> usize {
-        self.numbered.size() + self.of_runs.capacity() * size_of::<usize>()
+        self.numbered.size() + self.groups.capacity() * size_of::<usize>()
     }
 
-    fn find(&mut self, batch: &RecordBatch, groups: &mut Vec<usize>) -> Result<()> {
-        let keys = evaluated(&self.keys, batch)?;
-        let Some(runs) = self.runs(&keys, batch.num_rows())? else {
-            self.numbered.intern(&keys, groups)?;
-            return Ok(());
-        };
-        let first = FilterBuilder::new(&BooleanArray::new(runs.clone(), None)).optimize().build();
-        let keys = keys.iter().map(|keys| first.filter(keys)).collect::<Result<Vec<_>, _>>()?;
-        self.find_runs(keys, first.count(), runs.len())?;
-        groups.clear();
-        let ends = runs.set_indices().skip(1).chain([runs.len()]);
-        for (group, end) in self.of_runs.iter().zip(ends) {
-            groups.resize(end, *group);
+    fn find(&mut self, batch: &RecordBatch, groups: &mut Vec<usize>) -> Result<bool> {
+        let rows = batch.num_rows();
+        if self.unsearched > 0 {
+            self.unsearched -= 1;
+            // To evaluate keys may be most of what is saved.
+            if self.of_rows.passes_on(rows) {
+                return Ok(false);
+            }
+            self.find_rows(&evaluated(&self.keys, batch)?, rows, groups)?;
+            return Ok(true);
         }
-        Ok(())
+        let keys = evaluated(&self.keys, batch)?;
+        match self.runs(&keys, rows)? {
+            Some(runs) => self.find_runs(&keys, &runs, groups)?,
+            None if self.of_rows.passes_on(rows) => return Ok(false),
+            None => self.find_rows(&keys, rows, groups)?,
+        }
+        Ok(true)
     }
 
     fn apart(&self) -> usize {
@@ -145,7 +113,8 @@ impl Groups for RunGroups {
     }
 
     fn take(&mut self) -> Result<Vec<ArrayRef>> {
-        self.trial = self.trial.next();
+        self.of_runs.renew();
+        self.of_rows.renew();
         self.numbered.take()
     }
 }

@@ -24,8 +24,8 @@ pub(super) trait Groups: Send {
     /// Bytes that they take.
     fn size(&self) -> usize;
 
-    /// The group of each row of a batch.
-    fn find(&mut self, batch: &RecordBatch, groups: &mut Vec<usize>) -> Result<()>;
+    /// The group of each row of a batch; false if that is in vain, and rows are as well handed on without groups.
+    fn find(&mut self, batch: &RecordBatch, groups: &mut Vec<usize>) -> Result<bool>;
 
     /// How many of them are as well taken out now as later, for they have not been looked up, and no row that follows is looked for among them.
     fn apart(&self) -> usize;
@@ -79,16 +79,18 @@ impl Table {
             + self.of_rows.capacity() * size_of::<usize>()
     }
 
-    /// Adds the rows of a batch.
-    pub(super) fn add(&mut self, batch: &RecordBatch) -> Result<()> {
-        self.groups.find(batch, &mut self.of_rows)?;
+    /// Adds the rows of a batch, or, if false, has not: they are better passed on.
+    pub(super) fn add(&mut self, batch: &RecordBatch) -> Result<bool> {
+        if !self.groups.find(batch, &mut self.of_rows)? {
+            return Ok(false);
+        }
         let rows = self.by.rows_of_functions(batch)?;
         let count = self.groups.len();
         for (function, accumulator) in self.functions.iter().zip(&mut self.accumulators) {
             let (args, filter) = function.evaluate(&rows, batch)?;
             accumulator.update_batch(&args, &self.of_rows, filter.as_ref(), count)?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Takes out the keys of all groups and what has been aggregated of them so far.

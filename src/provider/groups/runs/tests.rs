@@ -10,7 +10,8 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 
 use super::super::table::{Groups, Keys};
-use super::{RunGroups, Trial, first_of_runs};
+use super::super::trial::Trial;
+use super::{RunGroups, first_of_runs};
 
 /// Short trials, which are over after a few batches.
 const TRIAL: usize = 40;
@@ -78,14 +79,17 @@ fn batches() -> Vec<Vec<Option<i64>>> {
 fn the_key_of_a_group_is_that_of_its_rows() {
     for columns in [vec![0], vec![1], vec![2], vec![3], vec![0, 1, 2, 3], vec![3, 1]] {
         for ratio in [0.0, 0.5, 1.0] {
-            let mut found = groups(&columns, ratio);
+            let (mut found, mut passed_on) = (groups(&columns, ratio), 0);
             // Groups are taken out after so many batches.
             for taken in [20, 9, 3] {
                 for part in batches().chunks(taken) {
                     let (mut rows, mut of_rows) = (Vec::new(), Vec::new());
                     for numbers in part {
                         let mut of_batch = Vec::new();
-                        found.find(&batch(numbers), &mut of_batch).unwrap();
+                        if !found.find(&batch(numbers), &mut of_batch).unwrap() {
+                            passed_on += 1;
+                            continue;
+                        }
                         assert_eq!(of_batch.len(), numbers.len());
                         rows.extend(numbers.iter().copied());
                         of_rows.extend(of_batch);
@@ -101,6 +105,7 @@ fn the_key_of_a_group_is_that_of_its_rows() {
                     }
                 }
             }
+            assert_eq!(passed_on > 0, ratio < 1.0, "{passed_on} batches were passed on, {ratio}");
         }
     }
 }
@@ -110,29 +115,14 @@ fn runs_are_looked_up_as_long_as_that_is_not_in_vain() {
     // How many groups there are of the numbers, of which some come twice.
     let count = |ratio| {
         let mut groups = groups(&[0], ratio);
-        batches().iter().for_each(|numbers| groups.find(&batch(numbers), &mut Vec::new()).unwrap());
-        let numbers = batches().concat();
+        let found = |numbers: &Vec<_>| groups.find(&batch(numbers), &mut Vec::new()).unwrap();
+        let numbers = batches().into_iter().filter(found).collect::<Vec<_>>().concat();
         (groups.len(), numbers.iter().collect::<HashSet<_>>().len(), groups.apart())
     };
     let (groups, differ, apart) = count(1.0);
     assert_eq!((groups, apart), (differ, 0));
     let (groups, differ, apart) = count(0.5);
     assert!(groups > differ && apart >= groups - differ, "{groups} of {differ}, {apart} of them apart");
-}
-
-#[test]
-fn a_trial_is_judged_by_what_comes_after_the_first() {
-    let mut trial = Trial::of(100, 0.8);
-    trial.note(100, 100);
-    assert!(!trial.is_in_vain);
-    trial.note(100, 80);
-    assert!(!trial.is_in_vain);
-    trial.note(60, 60);
-    assert!(!trial.is_in_vain, "too early");
-    trial.note(40, 21);
-    assert!(trial.is_in_vain);
-    let next = trial.next();
-    assert_eq!((next.length, next.is_in_vain, next.next().length), (200, false, 200));
 }
 
 #[test]
@@ -144,8 +134,21 @@ fn long_runs_are_looked_up() {
     }
     assert!(groups.apart() > 0);
     let before = groups.len();
-    groups.find(&batch(&[Some(3); 50]), &mut Vec::new()).unwrap();
+    assert!(groups.find(&batch(&[Some(3); 50]), &mut Vec::new()).unwrap());
     assert_eq!(groups.len(), before);
+}
+
+#[test]
+fn rows_that_are_alone_are_looked_up_as_long_as_that_is_not_in_vain() {
+    let found = |ratio, firsts: &[i64]| {
+        let mut groups = groups(&[0], ratio);
+        let mut find = |first: &i64| groups.find(&batch(&(*first..first + 50).map(Some).collect::<Vec<_>>()), &mut Vec::new()).unwrap();
+        let found: Vec<_> = firsts.iter().map(&mut find).collect();
+        (found, groups.len(), groups.apart())
+    };
+    assert_eq!(found(0.8, &[0, 50, 100, 0]), (vec![true, true, false, false], 100, 0));
+    assert_eq!(found(1.0, &[0, 50, 100, 0]), (vec![true; 4], 150, 0));
+    assert_eq!(found(0.8, &[0, 20, 0, 70]), (vec![true; 4], 120, 0));
 }
 
 #[test]
