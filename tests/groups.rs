@@ -320,6 +320,39 @@ async fn lambdas_stay_whole() -> Result<()> {
     Ok(())
 }
 
+/// Rows of fifty thousand strings in no order, of which each comes three times, or of a thousand.
+const ALONE: &str = "SELECT value AS id, CASE WHEN value % 10 = 0 THEN NULL ELSE value END AS n, 'the row of number ' || (value * 7919 % 50021) AS late, \
+    'the row of number ' || (value * 7919 % 1009) AS soon FROM generate_series(0, 149999) AS series(value)";
+
+#[tokio::test]
+async fn strings_of_which_most_are_new_are_not_looked_up() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let file = dir.path().join("t.fermion");
+    let copy =
+        format!("COPY ({ALONE}) TO '{}' STORED AS FERMION OPTIONS ('fermion.stripe_rows' '25000', 'fermion.page_rows' '8192')", file.display());
+    session(false, &SETTINGS[0])?.sql(&copy).await?.collect().await?;
+    let [strings, codes] = [false, true].map(|with_rules| session(with_rules, &Settings { split_from: 0, ..SETTINGS[0] }));
+    let (strings, codes) = (strings?, codes?);
+    for context in [&strings, &codes] {
+        context.sql("SET datafusion.execution.target_partitions = 2").await?;
+        create(context, &file, "FERMION").await?;
+    }
+    for (column, are_handed_on) in [("late", true), ("soon", false)] {
+        let sql = format!(
+            "SELECT {column}, count(*), count(n), avg(n), min({column}), max(length({column})), sum(id) FILTER (WHERE n % 3 = 0), \
+             count(*) FILTER (WHERE {column} LIKE '%7') FROM t GROUP BY {column} ORDER BY 1"
+        );
+        let (expected, actual) = (plan(&strings, &sql).await?, plan(&codes, &sql).await?);
+        let Some(first) = coded_part(&actual) else { panic!("not by codes") };
+        let (expected, actual) = (answer(&strings, expected).await?, answer(&codes, actual).await?);
+        assert!(actual == expected, "{column}");
+        let handed_on = first.metrics().and_then(|metrics| metrics.sum_by_name("skipped_aggregation_rows")).map_or(0, |rows| rows.as_usize());
+        assert_eq!(handed_on > 100_000, are_handed_on, "{column}: {handed_on} rows");
+        assert!(are_handed_on || handed_on == 0, "{column}: {handed_on} rows");
+    }
+    Ok(())
+}
+
 /// The first half of counting `many`: rows that it gives, and the count of each value.
 async fn counted(context: &SessionContext, file: &Path, memory: usize) -> Result<(usize, BTreeMap<Option<String>, i64>)> {
     create(context, file, "FERMION").await?;

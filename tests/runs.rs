@@ -205,7 +205,7 @@ async fn rows_are_not_looked_up_where_most_are_new() -> Result<()> {
     // Were all looked up, no partition would give out more than there are.
     let (late, actual) = counted(&runs, "late", 1 << 30).await?;
     assert!(actual == counts(|id| id * 7919 % 50_021));
-    assert!(late > 2 * 50_021 + 10_000, "{late} rows");
+    assert!(late > 2 * 50_021 + 40_000, "{late} rows");
     Ok(())
 }
 

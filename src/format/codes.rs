@@ -121,33 +121,42 @@ impl From<Vec<u32>> for Codes {
 }
 
 fn rows_looked_up(codes: &[u32], verdicts: &BooleanBuffer) -> BooleanBuffer {
-    if verdicts.len() > TABLE_MAX.max(codes.len()) {
-        return BooleanBuffer::collect_bool(codes.len(), |row| verdicts.value(codes[row] as usize));
+    match alone(verdicts, codes.len()) {
+        // Codes are compared, many at once.
+        Some((value, true)) => each_looked_up(codes, |code| u8::from(code == value)),
+        Some((value, false)) => each_looked_up(codes, |code| u8::from(code != value)),
+        None if verdicts.len() <= TABLE_MAX.max(codes.len() / TABLE_PART) => {
+            let table = table_of(verdicts);
+            let last = table.len() - 1;
+            each_looked_up(codes, |code| table[code as usize & last])
+        }
+        None => BooleanBuffer::collect_bool(codes.len(), |row| verdicts.value(codes[row] as usize)),
     }
-    let passing = verdicts.count_set_bits();
-    // Of a value and all others, as of an empty text, codes are compared, many at once.
-    if passing == 1
-        && let Some(only) = verdicts.set_indices_u32().next()
-    {
-        return each_looked_up(codes, |code| u8::from(code == only));
-    }
-    if passing + 1 == verdicts.len()
-        && let Some(only) = (!verdicts).set_indices_u32().next()
-    {
-        return each_looked_up(codes, |code| u8::from(code != only));
-    }
-    let table = table_of(verdicts);
-    let last = table.len() - 1;
-    each_looked_up(codes, |code| table[code as usize & last])
 }
 
-/// To make a larger table for no more rows than it has bytes takes longer than it saves.
+/// The value whose verdict no other has, as an empty text's where others are asked for, and the verdict. It is not looked for where that takes longer than to look up the rows.
+fn alone(verdicts: &BooleanBuffer, rows: usize) -> Option<(u32, bool)> {
+    if verdicts.len() / WORD > rows {
+        return None;
+    }
+    match verdicts.count_set_bits() {
+        1 => verdicts.set_indices_u32().next().map(|value| (value, true)),
+        passing if passing + 1 == verdicts.len() => (!verdicts).set_indices_u32().next().map(|value| (value, false)),
+        _ => None,
+    }
+}
+
+/// A table for more values than the rows divided by this takes longer to make than it saves, unless it is small.
+const TABLE_PART: usize = 2;
 const TABLE_MAX: usize = 1 << 8;
 
 /// A byte for each verdict, and no fewer than a power of two: the lower bits of a code cannot lie outside, and nothing has to be compared for each row.
 fn table_of(verdicts: &BooleanBuffer) -> Vec<u8> {
-    let mut table = vec![0; verdicts.len().next_power_of_two()];
-    verdicts.set_indices().for_each(|value| table[value] = 1);
+    let mut table = Vec::with_capacity(verdicts.len() + 2 * WORD);
+    for word in verdicts.bit_chunks().iter_padded() {
+        table.extend((0..WORD).map(|bit| u8::from(word >> bit & 1 == 1)));
+    }
+    table.resize(verdicts.len().next_power_of_two(), 0);
     table
 }
 

@@ -9,7 +9,7 @@ use datafusion::common::internal_err;
 use datafusion::error::Result;
 
 use super::numbers::Numbered;
-use super::table::Groups;
+use super::table::{Found, Groups};
 use super::trial::Trial;
 use crate::provider::codes_of::has_each_its_own;
 use crate::provider::of_column::OfColumn;
@@ -17,7 +17,7 @@ use crate::provider::of_column::OfColumn;
 /// The groups that rows have been found to belong to.
 ///
 /// To look up a value that is not there is in vain: the second half of the aggregation looks it up again. So where most of the first values of a dictionary are not there, its other values are
-/// groups of their own without being looked up.
+/// groups of their own without being looked up. Rows that share no values are handed on where most of them are new.
 pub(super) struct CodedGroups {
     key: OfColumn,
     numbered: Numbered,
@@ -77,15 +77,16 @@ impl Groups for CodedGroups {
         self.numbered.size() + of_known * size_of::<usize>()
     }
 
-    fn find(&mut self, batch: &RecordBatch, groups: &mut Vec<usize>) -> Result<bool> {
+    fn find(&mut self, batch: &RecordBatch, groups: &mut Vec<usize>) -> Result<Found> {
         let Some(codes) = batch.column(self.key.column()).as_dictionary_opt::<UInt32Type>() else { return internal_err!("a column is not as codes") };
         if has_each_its_own(codes) {
-            if self.trial.passes_on(codes.len()) {
-                return Ok(false);
+            let keys = vec![self.key.evaluate(Arc::clone(codes.values()))?];
+            if self.trial.hand_on(codes.len()) {
+                return Ok(Found::InVain(keys));
             }
-            let new = self.numbered.intern(&[self.key.evaluate(Arc::clone(codes.values()))?], groups)?;
+            let new = self.numbered.intern(&keys, groups)?;
             self.trial.note(codes.len(), new);
-            return Ok(true);
+            return Ok(Found::Groups);
         }
         let mut known = match self.known.take() {
             Some(known) if Arc::ptr_eq(&known.dictionary, codes.values()) => known,
@@ -101,7 +102,7 @@ impl Groups for CodedGroups {
         }
         known.look_up(codes, groups);
         self.known = Some(known);
-        Ok(true)
+        Ok(Found::Groups)
     }
 
     fn apart(&self) -> usize {
@@ -154,3 +155,6 @@ impl Known {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

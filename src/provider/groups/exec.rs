@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::internal_err;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -193,6 +193,7 @@ enum State {
 
 /// Whether grouping is worth it: rows that make a group each are grouped once, behind the exchange.
 struct Probe {
+    /// That were grouped.
     rows: usize,
     /// Asked of so many rows and more.
     after: usize,
@@ -221,8 +222,12 @@ impl Aggregation {
                     self.reservation.free();
                 }
                 State::Grouping => match self.input.next().await.transpose()? {
-                    Some(batch) if self.group(&batch)? => {}
-                    Some(batch) => return self.pass_on(&batch).map(Some),
+                    Some(batch) if batch.num_rows() == 0 => {}
+                    Some(batch) => {
+                        if let Some(rows) = self.group(&batch)? {
+                            return Ok(Some(rows));
+                        }
+                    }
                     None => self.emit(None)?,
                 },
                 State::PassingOn => match self.input.next().await.transpose()? {
@@ -235,11 +240,11 @@ impl Aggregation {
     }
 
     /// Adds the rows of a batch to groups, unless they are better passed on.
-    fn group(&mut self, batch: &RecordBatch) -> Result<bool> {
+    fn group(&mut self, batch: &RecordBatch) -> Result<Option<RecordBatch>> {
         let time = self.metrics.elapsed_compute().clone();
         let _timer = time.timer();
-        if !self.table.add(batch)? {
-            return Ok(false);
+        if let Some(columns) = self.table.add(batch)? {
+            return self.passed_on(columns, batch.num_rows()).map(Some);
         }
         self.probe.rows += batch.num_rows();
         if self.table.apart() == 0 && self.probe.is_in_vain(self.table.len()) {
@@ -249,7 +254,7 @@ impl Aggregation {
             self.emit(Some(State::Grouping))?;
             self.probe.rows = 0;
         }
-        Ok(true)
+        Ok(None)
     }
 
     /// Whether groups go out before all rows have come: there is no memory for more, or they might as well.
@@ -279,7 +284,11 @@ impl Aggregation {
     fn pass_on(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let time = self.metrics.elapsed_compute().clone();
         let _timer = time.timer();
-        self.probe.skipped.add(batch.num_rows());
-        Ok(RecordBatch::try_new(Arc::clone(&self.schema), self.table.passed_on(batch)?)?.record_output(&self.metrics))
+        self.passed_on(self.table.passed_on(batch)?, batch.num_rows())
+    }
+
+    fn passed_on(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+        self.probe.skipped.add(rows);
+        Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?.record_output(&self.metrics))
     }
 }

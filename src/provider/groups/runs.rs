@@ -10,37 +10,44 @@ use arrow::datatypes::{DataType, Field};
 use datafusion::error::Result;
 
 use super::numbers::Numbered;
-use super::table::{Groups, Keys, evaluated};
+use super::table::{Found, Groups, Keys, evaluated};
 use super::trial::Trial;
 
 /// The groups that rows have been found to belong to.
 ///
 /// Of rows that follow each other with the same keys, as in a file that is sorted by them, or by what goes along with them, the first is looked up. Where most are not there, each such run is a group of its own without being
-/// looked up, until groups are taken out: the second half of the aggregation looks it up again. Where there are no runs then, rows do not become groups at all.
+/// looked up, until groups are taken out: the second half of the aggregation looks it up again. Where few rows follow each other so, most of which are new, they are handed on without groups.
 pub(super) struct RunGroups {
     keys: Keys,
     numbered: Numbered,
     /// Those of the runs of a batch.
-    groups: Vec<usize>,
+    groups_of_runs: Vec<usize>,
     /// How many batches are not searched for runs before the next that is.
     unsearched: usize,
-    of_runs: Trial,
-    /// Of rows of which few follow each other alike: of those, fewer may be new than of runs.
-    of_rows: Trial,
+    trial_of_runs: Trial,
+    /// Of rows that are looked up one by one, of which fewer may be new than of runs.
+    trial_of_rows: Trial,
 }
 
 /// Rows that are looked up one by one take as long as runs of this many rows on average, at least. Where runs are long, it does not matter what they take.
 const ROWS_PER_RUN: f64 = 1.5;
 const ROWS_PER_LONG_RUN: usize = 8;
 
-/// Where a batch has no runs, so many that follow are not searched. A batch of few rows says nothing.
+/// Where a batch has no runs, so many that follow are not searched, unless it is in vain to look up their rows. A batch of few rows says nothing.
 const UNSEARCHED: usize = 15;
 const FEW_ROWS: usize = 64;
 
 impl RunGroups {
     /// None so far; keys are of these fields.
     pub(super) fn new(keys: Keys, fields: &[Arc<Field>], trial: Trial) -> Result<Self> {
-        Ok(Self { keys, numbered: Numbered::new(fields)?, groups: Vec::new(), unsearched: 0, of_rows: trial.clone(), of_runs: trial })
+        Ok(Self {
+            keys,
+            numbered: Numbered::new(fields)?,
+            groups_of_runs: Vec::new(),
+            unsearched: 0,
+            trial_of_rows: trial.clone(),
+            trial_of_runs: trial,
+        })
     }
 
     /// Which rows begin a run, if these are few; of no rows none.
@@ -55,7 +62,7 @@ impl RunGroups {
     /// The groups of rows that have these keys, one by one.
     fn find_rows(&mut self, keys: &[ArrayRef], rows: usize, groups: &mut Vec<usize>) -> Result<()> {
         let new = self.numbered.intern(keys, groups)?;
-        self.of_rows.note(rows, new);
+        self.trial_of_rows.note(rows, new);
         Ok(())
     }
 
@@ -63,16 +70,16 @@ impl RunGroups {
     fn find_runs(&mut self, keys: &[ArrayRef], runs: &BooleanBuffer, groups: &mut Vec<usize>) -> Result<()> {
         let first = FilterBuilder::new(&BooleanArray::new(runs.clone(), None)).optimize().build();
         let keys = keys.iter().map(|keys| first.filter(keys)).collect::<Result<Vec<_>, _>>()?;
-        if self.of_runs.is_in_vain() && runs.len() / first.count() < ROWS_PER_LONG_RUN {
-            self.groups.clear();
-            self.groups.extend(self.numbered.add_apart(keys));
+        if self.trial_of_runs.is_in_vain() && runs.len() / first.count() < ROWS_PER_LONG_RUN {
+            self.groups_of_runs.clear();
+            self.groups_of_runs.extend(self.numbered.add_apart(keys));
         } else {
-            let new = self.numbered.intern(&keys, &mut self.groups)?;
-            self.of_runs.note(first.count(), new);
+            let new = self.numbered.intern(&keys, &mut self.groups_of_runs)?;
+            self.trial_of_runs.note(first.count(), new);
         }
         groups.clear();
         let ends = runs.set_indices().skip(1).chain([runs.len()]);
-        for (group, end) in self.groups.iter().zip(ends) {
+        for (group, end) in self.groups_of_runs.iter().zip(ends) {
             groups.resize(end, *group);
         }
         Ok(())
@@ -85,27 +92,23 @@ impl Groups for RunGroups {
     }
 
     fn size(&self) -> usize {
-        self.numbered.size() + self.groups.capacity() * size_of::<usize>()
+        self.numbered.size() + self.groups_of_runs.capacity() * size_of::<usize>()
     }
 
-    fn find(&mut self, batch: &RecordBatch, groups: &mut Vec<usize>) -> Result<bool> {
-        let rows = batch.num_rows();
-        if self.unsearched > 0 {
-            self.unsearched -= 1;
-            // To evaluate keys may be most of what is saved.
-            if self.of_rows.passes_on(rows) {
-                return Ok(false);
-            }
-            self.find_rows(&evaluated(&self.keys, batch)?, rows, groups)?;
-            return Ok(true);
-        }
+    fn find(&mut self, batch: &RecordBatch, groups: &mut Vec<usize>) -> Result<Found> {
         let keys = evaluated(&self.keys, batch)?;
+        let rows = batch.num_rows();
+        if self.unsearched > 0 && !self.trial_of_rows.is_in_vain() {
+            self.unsearched -= 1;
+            self.find_rows(&keys, rows, groups)?;
+            return Ok(Found::Groups);
+        }
         match self.runs(&keys, rows)? {
             Some(runs) => self.find_runs(&keys, &runs, groups)?,
-            None if self.of_rows.passes_on(rows) => return Ok(false),
+            None if self.trial_of_rows.hand_on(rows) => return Ok(Found::InVain(keys)),
             None => self.find_rows(&keys, rows, groups)?,
         }
-        Ok(true)
+        Ok(Found::Groups)
     }
 
     fn apart(&self) -> usize {
@@ -113,8 +116,8 @@ impl Groups for RunGroups {
     }
 
     fn take(&mut self) -> Result<Vec<ArrayRef>> {
-        self.of_runs.renew();
-        self.of_rows.renew();
+        self.trial_of_runs.renew();
+        self.trial_of_rows.renew();
         self.numbered.take()
     }
 }

@@ -16,6 +16,14 @@ use crate::provider::by_value::ByValue;
 /// What rows are grouped by, over the columns of the scan, and the names that it has.
 pub(super) type Keys = Arc<[(Arc<dyn PhysicalExpr>, String)]>;
 
+/// What is found of the rows of a batch.
+pub(super) enum Found {
+    /// The group of each.
+    Groups,
+    /// To look for groups is in vain. The keys of the rows.
+    InVain(Vec<ArrayRef>),
+}
+
 /// The groups that rows have been found to belong to.
 pub(super) trait Groups: Send {
     /// How many there are.
@@ -24,8 +32,8 @@ pub(super) trait Groups: Send {
     /// Bytes that they take.
     fn size(&self) -> usize;
 
-    /// The group of each row of a batch; false if that is in vain, and rows are as well handed on without groups.
-    fn find(&mut self, batch: &RecordBatch, groups: &mut Vec<usize>) -> Result<bool>;
+    /// The group of each row of a batch, unless that is in vain: rows are as well handed on without groups.
+    fn find(&mut self, batch: &RecordBatch, groups: &mut Vec<usize>) -> Result<Found>;
 
     /// How many of them are as well taken out now as later, for they have not been looked up, and no row that follows is looked for among them.
     fn apart(&self) -> usize;
@@ -79,10 +87,10 @@ impl Table {
             + self.of_rows.capacity() * size_of::<usize>()
     }
 
-    /// Adds the rows of a batch, or, if false, has not: they are better passed on.
-    pub(super) fn add(&mut self, batch: &RecordBatch) -> Result<bool> {
-        if !self.groups.find(batch, &mut self.of_rows)? {
-            return Ok(false);
+    /// Adds the rows of a batch; or, where that is in vain, hands each of them on as a group of its own.
+    pub(super) fn add(&mut self, batch: &RecordBatch) -> Result<Option<Vec<ArrayRef>>> {
+        if let Found::InVain(keys) = self.groups.find(batch, &mut self.of_rows)? {
+            return self.apart_of(keys, &self.by.rows(batch)?).map(Some);
         }
         let rows = self.by.rows_of_functions(batch)?;
         let count = self.groups.len();
@@ -90,7 +98,7 @@ impl Table {
             let (args, filter) = function.evaluate(&rows, batch)?;
             accumulator.update_batch(&args, &self.of_rows, filter.as_ref(), count)?;
         }
-        Ok(true)
+        Ok(None)
     }
 
     /// Takes out the keys of all groups and what has been aggregated of them so far.
@@ -106,9 +114,14 @@ impl Table {
     /// Each row of a batch as a group of its own.
     pub(super) fn passed_on(&self, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
         let rows = self.by.rows(batch)?;
-        let mut columns = evaluated(&self.keys, &rows)?;
+        self.apart_of(evaluated(&self.keys, &rows)?, &rows)
+    }
+
+    /// The same of rows of these keys, with all values as such.
+    fn apart_of(&self, keys: Vec<ArrayRef>, rows: &RecordBatch) -> Result<Vec<ArrayRef>> {
+        let mut columns = keys;
         for (function, accumulator) in self.functions.iter().zip(&self.accumulators) {
-            let (args, filter) = function.evaluate(&rows, &rows)?;
+            let (args, filter) = function.evaluate(rows, rows)?;
             columns.extend(accumulator.convert_to_state(&args, filter.as_ref())?);
         }
         Ok(columns)

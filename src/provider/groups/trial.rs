@@ -4,8 +4,8 @@
 const FIRST: usize = 8192;
 const LONGEST: usize = 16 * FIRST;
 
-/// Where it is in vain, so many times as many rows go out without being looked up before the next trial.
-const PASSED_ON_TIMES: usize = 32;
+/// Where it is in vain, so many times as many rows are handed on before as many more are looked up: of 17 rows one, and so keys are found that come again after very many others.
+const HANDED_ON_TIMES: usize = 16;
 
 /// What is found of keys that are looked up.
 #[derive(Clone)]
@@ -20,7 +20,8 @@ pub(super) struct Trial {
     judged: usize,
     were_new: usize,
     is_in_vain: bool,
-    rows_passed_on: usize,
+    /// How many rows have been handed on since that was found.
+    handed_on: usize,
 }
 
 impl Trial {
@@ -30,7 +31,7 @@ impl Trial {
     }
 
     pub(super) fn of(length: usize, ratio: f64) -> Self {
-        Self { length, ratio, first: 0, judged: 0, were_new: 0, is_in_vain: false, rows_passed_on: 0 }
+        Self { length, ratio, first: 0, judged: 0, were_new: 0, is_in_vain: false, handed_on: 0 }
     }
 
     /// Takes note of so many keys, of which some were new.
@@ -53,16 +54,18 @@ impl Trial {
         self.is_in_vain
     }
 
-    /// Whether so many rows, each with keys of its own, are as well not looked up. After many of them there is another trial.
-    pub(super) fn passes_on(&mut self, rows: usize) -> bool {
-        if self.rows_passed_on >= PASSED_ON_TIMES * self.length {
-            self.renew();
+    /// Whether so many rows more, each with keys of its own, are handed on. After many of them, some are looked up again.
+    pub(super) fn hand_on(&mut self, rows: usize) -> bool {
+        if self.handed_on >= HANDED_ON_TIMES * self.length {
+            (self.is_in_vain, self.handed_on) = (false, 0);
         }
-        self.rows_passed_on += if self.is_in_vain { rows } else { 0 };
+        if self.is_in_vain {
+            self.handed_on += rows;
+        }
         self.is_in_vain
     }
 
-    /// Begins another one. After one that was in vain, it is longer: what is new to fewer groups need not be to more.
+    /// Begins another one, of no groups. After one that was in vain, it is longer: what is new to fewer groups need not be to more.
     pub(super) fn renew(&mut self) {
         let length = if self.is_in_vain { LONGEST.min(2 * self.length) } else { self.length };
         *self = Self::of(length, self.ratio);
@@ -94,6 +97,7 @@ mod tests {
         // What is looked up though it is in vain may say otherwise.
         trial.note(100, 80);
         assert!(!trial.is_in_vain());
+        assert!(in_vain(100).is_in_vain());
     }
 
     #[test]
@@ -113,15 +117,21 @@ mod tests {
     }
 
     #[test]
-    fn rows_pass_on_until_there_have_been_many() {
+    fn rows_are_handed_on_until_there_have_been_many() {
         let mut trial = Trial::of(100, 0.8);
-        assert!(!trial.passes_on(3200));
-        assert!(!trial.passes_on(1));
+        assert!(!trial.hand_on(1600));
+        assert!(!trial.hand_on(1));
         let mut trial = in_vain(100);
-        assert!(trial.passes_on(1));
-        assert!(trial.passes_on(3198));
-        assert!(trial.passes_on(1));
-        assert!(!trial.passes_on(1));
-        assert_eq!((trial.length, trial.rows_passed_on), (200, 0));
+        assert!(trial.hand_on(1));
+        assert!(trial.hand_on(1598));
+        assert!(trial.hand_on(1));
+        assert!(!trial.hand_on(1));
+        // As many more are judged, and none before them.
+        trial.note(99, 99);
+        assert!(!trial.hand_on(1));
+        trial.note(1, 1);
+        assert!(trial.hand_on(1600) && !trial.hand_on(1));
+        trial.note(100, 80);
+        assert!(!trial.hand_on(1));
     }
 }

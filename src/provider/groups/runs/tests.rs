@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Field, Float64Type, Schema};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 
-use super::super::table::{Groups, Keys};
+use super::super::table::{Found, Groups, Keys};
 use super::super::trial::Trial;
 use super::{RunGroups, first_of_runs};
 
@@ -57,6 +57,11 @@ fn groups(columns: &[usize], ratio: f64) -> RunGroups {
     RunGroups::new(keys, &fields, Trial::of(TRIAL, ratio)).unwrap()
 }
 
+/// Whether groups are found of a batch; otherwise its rows are handed on.
+fn is_found(groups: &mut RunGroups, numbers: &[Option<i64>]) -> bool {
+    matches!(groups.find(&batch(numbers), &mut Vec::new()).unwrap(), Found::Groups)
+}
+
 /// Whether rows of two arrays are the same, zeros too.
 fn assert_same(left: &ArrayRef, right: &ArrayRef) {
     match left.as_primitive_opt::<Float64Type>() {
@@ -79,15 +84,18 @@ fn batches() -> Vec<Vec<Option<i64>>> {
 fn the_key_of_a_group_is_that_of_its_rows() {
     for columns in [vec![0], vec![1], vec![2], vec![3], vec![0, 1, 2, 3], vec![3, 1]] {
         for ratio in [0.0, 0.5, 1.0] {
-            let (mut found, mut passed_on) = (groups(&columns, ratio), 0);
+            let (mut found, mut handed_on) = (groups(&columns, ratio), 0);
             // Groups are taken out after so many batches.
             for taken in [20, 9, 3] {
                 for part in batches().chunks(taken) {
                     let (mut rows, mut of_rows) = (Vec::new(), Vec::new());
                     for numbers in part {
                         let mut of_batch = Vec::new();
-                        if !found.find(&batch(numbers), &mut of_batch).unwrap() {
-                            passed_on += 1;
+                        if let Found::InVain(handed) = found.find(&batch(numbers), &mut of_batch).unwrap() {
+                            let all = keys(numbers);
+                            let expected: Vec<_> = columns.iter().map(|column| Arc::clone(&all[*column])).collect();
+                            assert_eq!(handed, expected);
+                            handed_on += 1;
                             continue;
                         }
                         assert_eq!(of_batch.len(), numbers.len());
@@ -105,7 +113,7 @@ fn the_key_of_a_group_is_that_of_its_rows() {
                     }
                 }
             }
-            assert_eq!(passed_on > 0, ratio < 1.0, "{passed_on} batches were passed on, {ratio}");
+            assert_eq!(handed_on > 0, ratio < 1.0, "{handed_on} batches were handed on, {ratio}");
         }
     }
 }
@@ -115,8 +123,7 @@ fn runs_are_looked_up_as_long_as_that_is_not_in_vain() {
     // How many groups there are of the numbers, of which some come twice.
     let count = |ratio| {
         let mut groups = groups(&[0], ratio);
-        let found = |numbers: &Vec<_>| groups.find(&batch(numbers), &mut Vec::new()).unwrap();
-        let numbers = batches().into_iter().filter(found).collect::<Vec<_>>().concat();
+        let numbers = batches().into_iter().filter(|numbers| is_found(&mut groups, numbers)).collect::<Vec<_>>().concat();
         (groups.len(), numbers.iter().collect::<HashSet<_>>().len(), groups.apart())
     };
     let (groups, differ, apart) = count(1.0);
@@ -130,25 +137,69 @@ fn long_runs_are_looked_up() {
     let mut groups = groups(&[0], 0.0);
     for from in 0..20 {
         let numbers: Vec<_> = (0..50).map(|row| Some(from * 10 + row / 5)).collect();
-        groups.find(&batch(&numbers), &mut Vec::new()).unwrap();
+        assert!(is_found(&mut groups, &numbers));
     }
     assert!(groups.apart() > 0);
     let before = groups.len();
-    assert!(groups.find(&batch(&[Some(3); 50]), &mut Vec::new()).unwrap());
+    assert!(is_found(&mut groups, &[Some(3); 50]));
     assert_eq!(groups.len(), before);
+    // Of just as many rows, too.
+    assert!(is_found(&mut groups, &[Some(3); 8].into_iter().chain([Some(8); 8]).collect::<Vec<_>>()));
+    assert_eq!(groups.len(), before);
+}
+
+/// So many rows of as many numbers.
+fn alone(from: i64, rows: i64) -> Vec<Option<i64>> {
+    (from..from + rows).map(Some).collect()
 }
 
 #[test]
 fn rows_that_are_alone_are_looked_up_as_long_as_that_is_not_in_vain() {
     let found = |ratio, firsts: &[i64]| {
         let mut groups = groups(&[0], ratio);
-        let mut find = |first: &i64| groups.find(&batch(&(*first..first + 50).map(Some).collect::<Vec<_>>()), &mut Vec::new()).unwrap();
-        let found: Vec<_> = firsts.iter().map(&mut find).collect();
+        let found: Vec<_> = firsts.iter().map(|first| is_found(&mut groups, &alone(*first, 50))).collect();
         (found, groups.len(), groups.apart())
     };
     assert_eq!(found(0.8, &[0, 50, 100, 0]), (vec![true, true, false, false], 100, 0));
     assert_eq!(found(1.0, &[0, 50, 100, 0]), (vec![true; 4], 150, 0));
     assert_eq!(found(0.8, &[0, 20, 0, 70]), (vec![true; 4], 120, 0));
+}
+
+#[test]
+fn numbers_that_come_again_after_others_are_found() {
+    let mut groups = groups(&[0], 0.8);
+    let found: Vec<_> = (0..30).map(|nth| is_found(&mut groups, &alone(nth * 50 % 100, 50))).collect();
+    // Two are looked up, and rows are handed on until there have been 640 of them; then all are known.
+    let handed_on: Vec<_> = (0..30).filter(|nth| !found[*nth]).collect();
+    assert_eq!((handed_on, groups.len()), ((2..15).collect(), 100));
+}
+
+#[test]
+fn runs_are_found_among_rows_that_are_handed_on() {
+    // So many that the batches behind them are not searched.
+    let mut groups = groups(&[0], 0.8);
+    assert!(is_found(&mut groups, &alone(0, 100)) && is_found(&mut groups, &alone(100, 100)) && !is_found(&mut groups, &alone(200, 100)));
+    assert!(is_found(&mut groups, &[Some(7); 100]));
+    assert_eq!(groups.len(), 200);
+}
+
+#[test]
+fn after_groups_have_been_taken_out_rows_and_runs_are_looked_up_again() {
+    let mut of_rows = groups(&[0], 0.8);
+    let first: Vec<_> = (0..4).map(|nth| is_found(&mut of_rows, &alone(nth * 50, 50))).collect();
+    of_rows.take().unwrap();
+    // Twice as many this time.
+    let second: Vec<_> = (0..5).map(|nth| is_found(&mut of_rows, &alone(nth * 50, 50))).collect();
+    assert_eq!((first, second), (vec![true, true, false, false], vec![true, true, true, true, false]));
+
+    let mut of_runs = groups(&[0], 0.0);
+    let apart = |of_runs: &mut RunGroups| {
+        let twice = |from: i64| (0..100).map(|row| Some(from + row / 2)).collect::<Vec<_>>();
+        (0..5).map(|nth| (is_found(of_runs, &twice(nth * 50)), of_runs.apart()).1).collect::<Vec<_>>()
+    };
+    let first = apart(&mut of_runs);
+    of_runs.take().unwrap();
+    assert_eq!((first, apart(&mut of_runs)), (vec![0, 0, 50, 100, 150], vec![0, 0, 0, 0, 50]));
 }
 
 #[test]
