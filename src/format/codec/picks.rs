@@ -204,14 +204,19 @@ mod tests {
         let context = Context::root(&EncodeOptions::default(), None);
         let mut codes: Vec<u16> = (0..2000).map(|row| row % 600).collect();
         codes[1500] = 600;
-        let children = vec![
-            context.encode(&Values::Fixed { ptype: PType::U16, bytes: Buffer::from_vec(codes) }).unwrap(),
-            context.encode(&numbers(|row| row).slice(0, 600)).unwrap(),
-        ];
-        let node = EncodedNode { encoding: EncodingId::Dictionary, ptype: PType::U64, count: 2000, params: [0; 2], buffers: Vec::new(), children };
-        let node = opened(&Encoded::new(node).unwrap());
-        let read = |row: usize| node.decode_kept(row..row + 1, &BooleanBuffer::new_set(1), &mut Output::new(PType::U64, 0));
-        assert_eq!(read(1500).unwrap_err().kind(), ErrorKind::InvalidFile);
-        read(1499).unwrap();
+        let codes = Values::Fixed { ptype: PType::U16, bytes: Buffer::from_vec(codes) };
+        for values in [numbers(|row| row), words(|row| row)] {
+            let ptype = values.ptype();
+            let children = vec![context.encode(&codes).unwrap(), context.encode(&values.slice(0, 600)).unwrap()];
+            let node = EncodedNode { encoding: EncodingId::Dictionary, ptype, count: 2000, params: [0; 2], buffers: Vec::new(), children };
+            let node = opened(&Encoded::new(node).unwrap());
+            let read = |rows: Range<usize>| node.decode_kept(rows.clone(), &BooleanBuffer::new_set(rows.len()), &mut Output::new(ptype, 0));
+            // One by one, and once all values are known.
+            for length in [1, 500] {
+                assert_eq!(read(1500..1500 + length).unwrap_err().kind(), ErrorKind::InvalidFile, "{ptype:?}, {length} rows");
+                read(1500 - length..1500).unwrap();
+            }
+            assert!(!Picks::default().are_few(500, ptype, 600));
+        }
     }
 }

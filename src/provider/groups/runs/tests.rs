@@ -184,6 +184,17 @@ fn runs_are_found_among_rows_that_are_handed_on() {
 }
 
 #[test]
+fn some_batches_behind_one_without_runs_are_not_searched() {
+    let mut groups = groups(&[0], 1.0);
+    let unsearched: Vec<_> = (0..18).map(|nth| (is_found(&mut groups, &alone(nth * 100, 100)), groups.unsearched).1).collect();
+    assert_eq!(unsearched, [(0..=15).rev().collect(), vec![15, 14]].concat());
+    // Few rows do not say what follows.
+    let mut groups = self::groups(&[0], 1.0);
+    assert!(is_found(&mut groups, &alone(0, 63)));
+    assert_eq!(groups.unsearched, 0);
+}
+
+#[test]
 fn after_groups_have_been_taken_out_rows_and_runs_are_looked_up_again() {
     let mut of_rows = groups(&[0], 0.8);
     let first: Vec<_> = (0..4).map(|nth| is_found(&mut of_rows, &alone(nth * 50, 50))).collect();
