@@ -15,6 +15,7 @@ mod table;
 mod tokens;
 mod trie;
 
+use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -50,6 +51,8 @@ const LEFT_MAX: f64 = 0.65;
 const MOST_PART: usize = 2;
 /// The codes of so few values of a block are unpacked by themselves.
 const SINGLE: usize = 8;
+/// What many values have no more codes than: a word of the processor.
+const FEW: usize = 8;
 
 impl Encoding for OnPair {
     fn estimate(&self, sample: &Sample<'_>) -> Option<Cost> {
@@ -80,7 +83,7 @@ impl Encoding for OnPair {
         if !does_pay {
             return Ok(None);
         }
-        let counts = std::mem::take(&mut written.counts);
+        let counts = mem::take(&mut written.counts);
         stored::encode(EncodingId::OnPair, written, counts, context).map(Some)
     }
 
@@ -218,12 +221,23 @@ impl Coded {
     /// The same out of all codes of the block.
     fn picked_codes(&self, block: &Counted, wanted: impl Iterator<Item = usize>) -> Result<(Vec<u16>, Vec<u32>)> {
         let all = self.stored.read_codes(block.codes.clone())?;
-        let (all, mut codes) = (all.words::<u16>()?, Vec::new());
-        let counts = each_wanted(block.counts.words()?, wanted, |theirs| {
-            codes.extend_from_slice(all.get(theirs).unwrap_or_default());
-            Ok(())
-        })?;
-        Ok((codes, counts))
+        let (all, counts) = (all.words::<u16>()?, block.counts.words::<u32>()?);
+        let starts: Vec<usize> = counts.iter().scan(0, |end, &count| Some(mem::replace(end, *end + count as usize))).collect();
+        let mut codes = Vec::with_capacity(all.len() + FEW);
+        let kept = wanted.map(|index| {
+            let (start, count) = (starts[index], counts[index] as usize);
+            // Most values have few codes: to copy always as many takes less than to see to it that there are no more.
+            match all.get(start..).and_then(<[u16]>::first_chunk::<FEW>) {
+                Some(few) if count <= FEW => {
+                    codes.extend_from_slice(few);
+                    codes.truncate(codes.len() - FEW + count);
+                }
+                _ => codes.extend_from_slice(all.get(start..start + count).unwrap_or_default()),
+            }
+            counts[index]
+        });
+        let kept = kept.collect();
+        Ok((codes, kept))
     }
 }
 
@@ -335,7 +349,7 @@ mod tests {
         let words: [&[u8]; 3] = [b"ab", b"c", b"longer"];
         let counts: Vec<u32> = (0..2500).map(|value| [0, 1, 3, 0, 12][value % 5]).collect();
         let total = counts.iter().sum::<u32>();
-        let starts = counts.chunks(BLOCK).scan(0, |end, block| Some(std::mem::replace(end, *end + block.iter().sum::<u32>()))).collect();
+        let starts = counts.chunks(BLOCK).scan(0, |end, block| Some(mem::replace(end, *end + block.iter().sum::<u32>()))).collect();
         let parts = Parts { tokens: words.to_vec(), codes: (0..total).map(|code| u16::try_from(code * 7 % 3).unwrap()).collect(), counts, starts };
         let (node, all) = (parts.open().unwrap(), parts.read(0..2500).unwrap());
         for (start, count) in [(0, 1024), (1024, 1024), (1030, 900), (2048, 452), (2060, 7)] {
