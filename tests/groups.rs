@@ -320,9 +320,9 @@ async fn lambdas_stay_whole() -> Result<()> {
     Ok(())
 }
 
-/// Rows of fifty thousand strings in no order, of which each comes three times, or of a thousand.
+/// Rows of fifty thousand strings in no order, of which each comes three times at most, of a quarter of that in their order, half of which come again before a trial is over, and of a thousand, which are stored once for many rows.
 const ALONE: &str = "SELECT value AS id, CASE WHEN value % 10 = 0 THEN NULL ELSE value END AS n, 'the row of number ' || (value * 7919 % 50021) AS late, \
-    'the row of number ' || (value * 7919 % 1009) AS soon FROM generate_series(0, 149999) AS series(value)";
+    'the row of number ' || (value % 12500) AS again, 'the row of number ' || (value * 7919 % 1009) AS soon FROM generate_series(0, 149999) AS series(value)";
 
 #[tokio::test]
 async fn strings_of_which_most_are_new_are_not_looked_up() -> Result<()> {
@@ -337,7 +337,7 @@ async fn strings_of_which_most_are_new_are_not_looked_up() -> Result<()> {
         context.sql("SET datafusion.execution.target_partitions = 2").await?;
         create(context, &file, "FERMION").await?;
     }
-    for (column, are_handed_on) in [("late", true), ("soon", false)] {
+    for (column, are_handed_on) in [("late", true), ("again", false), ("soon", false)] {
         let sql = format!(
             "SELECT {column}, count(*), count(n), avg(n), min({column}), max(length({column})), sum(id) FILTER (WHERE n % 3 = 0), \
              count(*) FILTER (WHERE {column} LIKE '%7') FROM t GROUP BY {column} ORDER BY 1"

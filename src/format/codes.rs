@@ -152,7 +152,7 @@ const TABLE_MAX: usize = 1 << 8;
 
 /// A byte for each verdict, and no fewer than a power of two: the lower bits of a code cannot lie outside, and nothing has to be compared for each row.
 fn table_of(verdicts: &BooleanBuffer) -> Vec<u8> {
-    let mut table = Vec::with_capacity(verdicts.len() + 2 * WORD);
+    let mut table = Vec::with_capacity(verdicts.len().next_power_of_two() + WORD);
     for word in verdicts.bit_chunks().iter_padded() {
         table.extend((0..WORD).map(|bit| u8::from(word >> bit & 1 == 1)));
     }

@@ -217,6 +217,12 @@ mod tests {
                 read(1500 - length..1500).unwrap();
             }
             assert!(!Picks::default().are_few(500, ptype, 600));
+            // No more is asked of codes that nobody wants.
+            let half = |first: usize| {
+                let keep = BooleanBuffer::collect_bool(998, |row| row % 2 == first);
+                node.decode_kept(1001..1999, &keep, &mut Output::new(ptype, 0)).map_err(|error| error.kind())
+            };
+            assert_eq!((half(0), half(1)), (Ok(()), Err(ErrorKind::InvalidFile)));
         }
     }
 }

@@ -17,13 +17,13 @@ use crate::provider::of_column::OfColumn;
 /// The groups that rows have been found to belong to.
 ///
 /// To look up a value that is not there is in vain: the second half of the aggregation looks it up again. So where most of the first values of a dictionary are not there, its other values are
-/// groups of their own without being looked up. Rows that share no values are handed on where most of them are new.
+/// groups of their own without being looked up. Rows that share no values are handed on without groups for a while where most of them are new.
 pub(super) struct CodedGroups {
     key: OfColumn,
     numbered: Numbered,
     known: Option<Known>,
     /// Of rows that share no values.
-    trial: Trial,
+    trial_of_rows: Trial,
 }
 
 /// The groups of the values of a dictionary.
@@ -38,8 +38,8 @@ struct Known {
 }
 
 /// How many values of a dictionary are looked up at least before it is judged by them, and one in how many of a large one: as many more can be found in the next dictionary then.
-const TRIAL: usize = 1000;
-const TRIAL_SHARE: usize = 8;
+const JUDGED: usize = 1000;
+const JUDGED_SHARE: usize = 8;
 
 const UNKNOWN: usize = usize::MAX;
 /// It is about to be known.
@@ -47,8 +47,8 @@ const FOUND: usize = UNKNOWN - 1;
 
 impl CodedGroups {
     /// None so far; the key is of this field, the only one.
-    pub(super) fn new(key: OfColumn, fields: &[Arc<Field>], trial: Trial) -> Result<Self> {
-        Ok(Self { key, numbered: Numbered::new(fields)?, known: None, trial })
+    pub(super) fn new(key: OfColumn, fields: &[Arc<Field>], trial_of_rows: Trial) -> Result<Self> {
+        Ok(Self { key, numbered: Numbered::new(fields)?, known: None, trial_of_rows })
     }
 
     /// Finds the groups of codes whose groups are not known.
@@ -81,11 +81,11 @@ impl Groups for CodedGroups {
         let Some(codes) = batch.column(self.key.column()).as_dictionary_opt::<UInt32Type>() else { return internal_err!("a column is not as codes") };
         if has_each_its_own(codes) {
             let keys = vec![self.key.evaluate(Arc::clone(codes.values()))?];
-            if self.trial.hand_on(codes.len()) {
+            if self.trial_of_rows.hand_on(codes.len()) {
                 return Ok(Found::InVain(keys));
             }
             let new = self.numbered.intern(&keys, groups)?;
-            self.trial.note(codes.len(), new);
+            self.trial_of_rows.note(codes.len(), new);
             return Ok(Found::Groups);
         }
         let mut known = match self.known.take() {
@@ -112,7 +112,7 @@ impl Groups for CodedGroups {
 
     fn take(&mut self) -> Result<Vec<ArrayRef>> {
         self.known = None;
-        self.trial.renew();
+        self.trial_of_rows.renew();
         self.numbered.take()
     }
 }
@@ -124,7 +124,7 @@ impl Known {
 
     /// Whether values are not looked up any more.
     fn are_apart(&self) -> bool {
-        self.looked_up >= TRIAL.max(self.groups.len() / TRIAL_SHARE) && self.were_new > self.looked_up / 2
+        self.looked_up >= JUDGED.max(self.groups.len() / JUDGED_SHARE) && self.were_new > self.looked_up / 2
     }
 
     /// The codes of these rows whose groups are not known, each once.

@@ -193,7 +193,7 @@ enum State {
 
 /// Whether grouping is worth it: rows that make a group each are grouped once, behind the exchange.
 struct Probe {
-    /// That were grouped.
+    /// That were grouped since groups went out last.
     rows: usize,
     /// Asked of so many rows and more.
     after: usize,
@@ -222,6 +222,7 @@ impl Aggregation {
                     self.reservation.free();
                 }
                 State::Grouping => match self.input.next().await.transpose()? {
+                    // Of no rows the engine's tables have nothing to hand on.
                     Some(batch) if batch.num_rows() == 0 => {}
                     Some(batch) => {
                         if let Some(rows) = self.group(&batch)? {
@@ -244,7 +245,7 @@ impl Aggregation {
         let time = self.metrics.elapsed_compute().clone();
         let _timer = time.timer();
         if let Some(columns) = self.table.add(batch)? {
-            return self.passed_on(columns, batch.num_rows()).map(Some);
+            return self.handed_on(columns, batch.num_rows()).map(Some);
         }
         self.probe.rows += batch.num_rows();
         if self.table.apart() == 0 && self.probe.is_in_vain(self.table.len()) {
@@ -284,10 +285,11 @@ impl Aggregation {
     fn pass_on(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let time = self.metrics.elapsed_compute().clone();
         let _timer = time.timer();
-        self.passed_on(self.table.passed_on(batch)?, batch.num_rows())
+        self.handed_on(self.table.passed_on(batch)?, batch.num_rows())
     }
 
-    fn passed_on(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+    /// So many rows, which have not been grouped, as they go out.
+    fn handed_on(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
         self.probe.skipped.add(rows);
         Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?.record_output(&self.metrics))
     }

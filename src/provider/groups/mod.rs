@@ -30,7 +30,8 @@ use super::of_column::{OfColumn, text_column};
 
 /// A rule for the physical optimizer, to stand behind those of the engine.
 ///
-/// Where the first half of an aggregation stands above a scan of one of our formats, with nothing between that looks at rows, and groups by strings, the scan gives these out as codes, and the groups are found by them. Where that is in vain, rows are handed to the second half one by one, as by the engine; of its settings, it is the ratio that says so. DataFusion lets no rule into a session that is there already, so it has to be given when the session is made:
+/// Where the first half of an aggregation stands above a scan of one of our formats, with nothing between that looks at rows, and groups by strings, the scan gives these out as codes, and the groups are found by them. Where that is in vain, rows are handed to the second half one by one: for good where the engine would, and for a while
+/// where a larger part than `skip_partial_aggregation_probe_ratio_threshold` of some ten thousand rows that share no values was new, whatever the engine's threshold of rows is. DataFusion lets no rule into a session that is there already, so it has to be given when the session is made:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -63,7 +64,7 @@ impl PhysicalOptimizerRule for GroupsByCodes {
 /// A rule for the physical optimizer, to stand behind [`GroupsByCodes`].
 ///
 /// Where the first half of an aggregation stands above a scan of one of our formats, with nothing between that looks at rows, rows that follow each other with the same keys are looked up once, and not at all where most are new: the second half joins groups that come twice. Where there are
-/// none, rows are looked up one by one, as by the engine, and handed on where most are new. ([`with_rules`](super::with_rules) adds the rule to a session.)
+/// none, rows are looked up one by one, as by the engine, and handed on for a while where most are new, as by [`GroupsByCodes`]. ([`with_rules`](super::with_rules) adds the rule to a session.)
 #[derive(Debug, Clone, Copy, Default)]
 pub struct GroupsByRuns;
 

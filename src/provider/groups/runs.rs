@@ -16,7 +16,7 @@ use super::trial::Trial;
 /// The groups that rows have been found to belong to.
 ///
 /// Of rows that follow each other with the same keys, as in a file that is sorted by them, or by what goes along with them, the first is looked up. Where most are not there, each such run is a group of its own without being
-/// looked up, until groups are taken out: the second half of the aggregation looks it up again. Where few rows follow each other so, most of which are new, they are handed on without groups.
+/// looked up, until groups are taken out: the second half of the aggregation looks it up again. Rows of batches without such runs are handed on without groups for a while where most of them are new.
 pub(super) struct RunGroups {
     keys: Keys,
     numbered: Numbered,

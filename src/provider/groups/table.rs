@@ -90,7 +90,7 @@ impl Table {
     /// Adds the rows of a batch; or, where that is in vain, hands each of them on as a group of its own.
     pub(super) fn add(&mut self, batch: &RecordBatch) -> Result<Option<Vec<ArrayRef>>> {
         if let Found::InVain(keys) = self.groups.find(batch, &mut self.of_rows)? {
-            return self.apart_of(keys, &self.by.rows(batch)?).map(Some);
+            return self.one_by_one(keys, &self.by.rows(batch)?).map(Some);
         }
         let rows = self.by.rows_of_functions(batch)?;
         let count = self.groups.len();
@@ -114,11 +114,11 @@ impl Table {
     /// Each row of a batch as a group of its own.
     pub(super) fn passed_on(&self, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
         let rows = self.by.rows(batch)?;
-        self.apart_of(evaluated(&self.keys, &rows)?, &rows)
+        self.one_by_one(evaluated(&self.keys, &rows)?, &rows)
     }
 
-    /// The same of rows of these keys, with all values as such.
-    fn apart_of(&self, keys: Vec<ArrayRef>, rows: &RecordBatch) -> Result<Vec<ArrayRef>> {
+    /// Each row as a group of its own; rows of these keys, with all values as such.
+    fn one_by_one(&self, keys: Vec<ArrayRef>, rows: &RecordBatch) -> Result<Vec<ArrayRef>> {
         let mut columns = keys;
         for (function, accumulator) in self.functions.iter().zip(&self.accumulators) {
             let (args, filter) = function.evaluate(rows, rows)?;

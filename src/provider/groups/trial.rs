@@ -54,7 +54,7 @@ impl Trial {
         self.is_in_vain
     }
 
-    /// Whether so many rows more, each with keys of its own, are handed on. After many of them, some are looked up again.
+    /// Whether so many rows more are handed on, which counts them. After many of them it is not in vain any more, and some are looked up again.
     pub(super) fn hand_on(&mut self, rows: usize) -> bool {
         if self.handed_on >= HANDED_ON_TIMES * self.length {
             (self.is_in_vain, self.handed_on) = (false, 0);
@@ -65,7 +65,7 @@ impl Trial {
         self.is_in_vain
     }
 
-    /// Begins another one, of no groups. After one that was in vain, it is longer: what is new to fewer groups need not be to more.
+    /// Begins another one, of no groups. Where it was in vain just now, the next one is longer: what is new to fewer groups need not be to more.
     pub(super) fn renew(&mut self) {
         let length = if self.is_in_vain { LONGEST.min(2 * self.length) } else { self.length };
         *self = Self::of(length, self.ratio);

@@ -51,7 +51,7 @@ const LEFT_MAX: f64 = 0.65;
 const MOST_PART: usize = 2;
 /// The codes of so few values of a block are unpacked by themselves.
 const SINGLE: usize = 8;
-/// What many values have no more codes than: a word of the processor.
+/// Many values have no more codes, and so many are copied at once.
 const FEW: usize = 8;
 
 impl Encoding for OnPair {
@@ -211,11 +211,16 @@ impl Coded {
 
     /// Codes of some values of a block, and how many each has. They are read one by one.
     fn single_codes(&self, block: &Counted, wanted: impl Iterator<Item = usize>) -> Result<(Vec<u16>, Vec<u32>)> {
-        let mut codes = Output::new(PType::U16, 0);
-        let counts = each_wanted(block.counts.words()?, wanted, |theirs| {
-            self.stored.codes.decode(block.codes.start + theirs.start..block.codes.start + theirs.end, &mut codes)
-        })?;
-        Ok((codes.words()?.to_vec(), counts))
+        let counts = block.counts.words::<u32>()?;
+        let (mut codes, mut kept) = (Output::new(PType::U16, 0), Vec::new());
+        let (mut value, mut start) = (0, block.codes.start);
+        for index in wanted {
+            start += counts[value..index].iter().sum::<u32>() as usize;
+            value = index;
+            self.stored.codes.decode(start..start + counts[index] as usize, &mut codes)?;
+            kept.push(counts[index]);
+        }
+        Ok((codes.words()?.to_vec(), kept))
     }
 
     /// The same out of all codes of the block.
@@ -232,6 +237,7 @@ impl Coded {
                     codes.extend_from_slice(few);
                     codes.truncate(codes.len() - FEW + count);
                 }
+                // All are there: `read` has seen to it.
                 _ => codes.extend_from_slice(all.get(start..start + count).unwrap_or_default()),
             }
             counts[index]
@@ -239,19 +245,6 @@ impl Coded {
         let kept = kept.collect();
         Ok((codes, kept))
     }
-}
-
-/// Calls back with where the codes of each wanted value of a block are among the block's, and gives how many each has.
-fn each_wanted(counts: &[u32], wanted: impl Iterator<Item = usize>, mut each: impl FnMut(Range<usize>) -> Result<()>) -> Result<Vec<u32>> {
-    let (mut value, mut start) = (0, 0);
-    let mut kept = Vec::new();
-    for index in wanted {
-        start += counts[value..index].iter().sum::<u32>() as usize;
-        value = index;
-        each(start..start + counts[index] as usize)?;
-        kept.push(counts[index]);
-    }
-    Ok(kept)
 }
 
 #[cfg(test)]
@@ -347,7 +340,7 @@ mod tests {
     fn as_many_values_as_are_kept_come_back() {
         // Two blocks and a part of one, some of whose values are empty.
         let words: [&[u8]; 3] = [b"ab", b"c", b"longer"];
-        let counts: Vec<u32> = (0..2500).map(|value| [0, 1, 3, 0, 12][value % 5]).collect();
+        let counts: Vec<u32> = (0..2500).map(|value| [0, 1, 3, 8, 12, 9, 0][value % 7]).collect();
         let total = counts.iter().sum::<u32>();
         let starts = counts.chunks(BLOCK).scan(0, |end, block| Some(mem::replace(end, *end + block.iter().sum::<u32>()))).collect();
         let parts = Parts { tokens: words.to_vec(), codes: (0..total).map(|code| u16::try_from(code * 7 % 3).unwrap()).collect(), counts, starts };
