@@ -194,7 +194,7 @@ const QUERIES: [(&str, bool); 44] = [
     ("SELECT max(x), sum(y) FROM (SELECT CAST(i8 AS VARCHAR) AS x, i8 AS y FROM t)", false),
     ("SELECT min(CAST(i8 AS VARCHAR)), max(CAST(i8 AS VARCHAR)), sum(i8) FROM t", false),
     ("SELECT count(DISTINCT x), avg(y) FROM (SELECT CAST(NULL AS INT) AS x, i8 AS y FROM t)", false),
-    ("SELECT sum(x), sum(y) FROM (SELECT 0.1 AS x, i8 AS y FROM t)", false),
+    ("SELECT sum(x), sum(y) FROM (SELECT 0.5 AS x, i8 AS y FROM t)", false),
     ("SELECT sum(i8), count(year), max(year) FROM years", true),
     ("SELECT sum(i8), count(DISTINCT year) FROM years", false),
     ("SELECT sum(i8), min(year) FROM years WHERE year = 2022", true),
