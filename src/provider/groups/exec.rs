@@ -222,7 +222,7 @@ impl Aggregation {
                     self.reservation.free();
                 }
                 State::Grouping => match self.input.next().await.transpose()? {
-                    // Of no rows the engine's tables have nothing to hand on.
+                    // No rows need no groups, and nobody has to be handed them.
                     Some(batch) if batch.num_rows() == 0 => {}
                     Some(batch) => {
                         if let Some(rows) = self.group(&batch)? {

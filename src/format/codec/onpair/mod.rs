@@ -231,7 +231,7 @@ impl Coded {
         let mut codes = Vec::with_capacity(all.len() + FEW);
         let kept = wanted.map(|index| {
             let (start, count) = (starts[index], counts[index] as usize);
-            // Most values have few codes: to copy always as many takes less than to see to it that there are no more.
+            // To copy always as many, and cut off what is too much, takes less than to copy just as many as there are.
             match all.get(start..).and_then(<[u16]>::first_chunk::<FEW>) {
                 Some(few) if count <= FEW => {
                     codes.extend_from_slice(few);
