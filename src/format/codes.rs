@@ -81,7 +81,7 @@ impl Codes {
     pub fn append_looked_up(&self, verdicts: &BooleanBuffer, bits: &mut BooleanBufferBuilder) {
         for piece in &self.pieces {
             bits.append_buffer(&match piece {
-                CodePiece::Rows(rows) => rows_looked_up(rows, verdicts),
+                CodePiece::Rows(rows) => looked_up(rows, verdicts),
                 CodePiece::Runs(runs) => runs_looked_up(runs, verdicts),
             });
         }
@@ -120,7 +120,8 @@ impl From<Vec<u32>> for Codes {
     }
 }
 
-fn rows_looked_up(codes: &[u32], verdicts: &BooleanBuffer) -> BooleanBuffer {
+/// A bit for each code: the verdict on its value, as [`Codes::append_looked_up`] has it.
+pub(super) fn looked_up<C: Copy + Into<u32>>(codes: &[C], verdicts: &BooleanBuffer) -> BooleanBuffer {
     match alone(verdicts, codes.len()) {
         // Codes are compared, many at once.
         Some((value, true)) => each_looked_up(codes, |code| u8::from(code == value)),
@@ -130,7 +131,7 @@ fn rows_looked_up(codes: &[u32], verdicts: &BooleanBuffer) -> BooleanBuffer {
             let last = table.len() - 1;
             each_looked_up(codes, |code| table[code as usize & last])
         }
-        None => BooleanBuffer::collect_bool(codes.len(), |row| verdicts.value(codes[row] as usize)),
+        None => BooleanBuffer::collect_bool(codes.len(), |row| verdicts.value(codes[row].into() as usize)),
     }
 }
 
@@ -161,9 +162,9 @@ fn table_of(verdicts: &BooleanBuffer) -> Vec<u8> {
 }
 
 /// A bit for each code.
-fn each_looked_up(codes: &[u32], verdict: impl Fn(u32) -> u8) -> BooleanBuffer {
+fn each_looked_up<C: Copy + Into<u32>>(codes: &[C], verdict: impl Fn(u32) -> u8) -> BooleanBuffer {
     let (whole, rest) = codes.as_chunks::<8>();
-    let byte = |codes: &[u32]| codes.iter().zip(0..).fold(0, |byte, (code, bit)| byte | verdict(*code) << bit);
+    let byte = |codes: &[C]| codes.iter().zip(0..).fold(0, |byte, (code, bit)| byte | verdict((*code).into()) << bit);
     let bytes = whole.iter().map(|codes| byte(codes)).chain((!rest.is_empty()).then(|| byte(rest)));
     BooleanBuffer::new(Buffer::from(bytes.collect::<Vec<u8>>()), 0, codes.len())
 }

@@ -1,6 +1,7 @@
 //! The measuring: every side in turn, for each query.
 
 use crate::dataset::Tables;
+use crate::random::{mix, shuffled};
 use crate::session::{Cost, Session};
 use crate::suites::{Case, Section};
 use crate::{Result, median};
@@ -52,11 +53,15 @@ async fn agree(case: &Case, sessions: &[Session], failures: &mut Vec<String>) ->
     agree
 }
 
-/// The sides take turns, so that a machine that slows down slows all of them.
+/// The sides take turns, so that a machine that slows down slows all of them. Who comes behind one that has gone through much memory finds the processor's caches without what it needs, so the
+/// order is a random one in each run; nobody comes behind himself.
 async fn costs(case: &Case, tables: &Tables, sessions: &[Session], agree: &[bool], runs: usize) -> Result<Vec<Option<Cost>>> {
     let mut times = vec![Vec::new(); sessions.len()];
+    let sides: Vec<usize> = (0..sessions.len()).filter(|index| agree[*index]).collect();
+    let mut order = Order::new(&case.query.name, sides.len());
     for _ in 0..runs {
-        for ((session, times), _) in sessions.iter().zip(&mut times).zip(agree).filter(|(_, agrees)| **agrees) {
+        for side in order.next()? {
+            let (session, times) = (&sessions[sides[side]], &mut times[sides[side]]);
             if case.is_first {
                 times.extend(session.run_first(tables, &case.query).await?);
             } else {
@@ -73,4 +78,62 @@ async fn costs(case: &Case, tables: &Tables, sessions: &[Session], agree: &[bool
         });
     }
     Ok(costs)
+}
+
+/// In which order sides take turns.
+struct Order {
+    seed: u64,
+    sides: usize,
+    last: Option<usize>,
+}
+
+impl Order {
+    /// Of so many sides, another one for each query.
+    fn new(query: &str, sides: usize) -> Self {
+        Self { seed: query.bytes().fold(0, |seed, byte| mix(seed ^ u64::from(byte))), sides, last: None }
+    }
+
+    fn next(&mut self) -> Result<Vec<usize>> {
+        self.seed = mix(self.seed);
+        let order = shuffled(self.sides as u64, self.seed).into_iter().map(usize::try_from);
+        let mut order = order.collect::<std::result::Result<Vec<_>, _>>()?;
+        if order.len() > 1 && order.first() == self.last.as_ref() {
+            order.swap(0, 1);
+        }
+        self.last = order.last().copied();
+        Ok(order)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sides_come_behind_all_others_and_never_behind_themselves() -> Result<()> {
+        let mut order = Order::new("Q7", 4);
+        let mut followed = [[0; 4]; 4];
+        let mut last = None;
+        for _ in 0..400 {
+            let sides = order.next()?;
+            let mut sorted = sides.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, [0, 1, 2, 3]);
+            for side in sides {
+                if let Some(last) = last.replace(side) {
+                    followed[last][side] += 1;
+                }
+            }
+        }
+        for (side, followed) in followed.iter().enumerate() {
+            for (other, times) in followed.iter().enumerate() {
+                // A third of 400.
+                assert!(if side == other { *times == 0 } else { (90..180).contains(times) }, "{side} before {other}: {times}");
+            }
+        }
+        let mut alone = Order::new("Q7", 1);
+        assert_eq!((alone.next()?, alone.next()?), (vec![0], vec![0]));
+        assert!(Order::new("Q7", 0).next()?.is_empty());
+        Ok(())
+    }
 }

@@ -4,18 +4,19 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::BooleanBufferBuilder;
 use arrow::buffer::{BooleanBuffer, Buffer};
 
 use super::answers::Answers;
 use super::choose::Context;
 use super::distinct::Distinct;
+use super::last_codes::LastCodes;
 use super::node::{EncodedNode, Node, Parts};
 use super::picks::{Picks, decode_wanted};
 use super::plain::rebase;
 use super::sample::{Cost, Sample, real};
 use super::words::{Word, with_word, words_of};
 use super::{BLOCK, ChunkDictionary, Codes, Decode, Decoded, Encoding, EncodingId, Output, PType, Values};
+use crate::format::codes::looked_up;
 use crate::format::search::Pieces;
 use crate::format::{Error, Result};
 
@@ -68,7 +69,7 @@ impl Encoding for Dictionary {
         parts.check(values.ptype() == parts.ptype, "its values are of another type")?;
         let are_codes = matches!(codes.ptype(), PType::U8 | PType::U16 | PType::U32);
         parts.check(are_codes && codes.count() == parts.count, "its codes are not one unsigned number per value")?;
-        Ok(Box::new(Coded { codes, values, found: Answers::default(), picks: Picks::default() }))
+        Ok(Box::new(Coded { codes, values, last: LastCodes::default(), found: Answers::default(), picks: Picks::default() }))
     }
 }
 
@@ -125,6 +126,8 @@ fn codes_of(codes: &[u32], entries: usize) -> Values {
 struct Coded {
     codes: Node,
     values: Entries,
+    /// A filter looks at codes, and then what passes is read.
+    last: LastCodes,
     /// Which of the page's own values have some pieces of text; `None` where that is not known without them.
     found: Answers<Option<BooleanBuffer>>,
     picks: Picks,
@@ -165,15 +168,9 @@ impl Decode for Coded {
         if let Entries::Chunk(dictionary) = &self.values
             && dictionary.is_better_in_part(range.len())
         {
-            let mut codes = Vec::with_capacity(range.len());
-            self.append_all_codes(range, &mut codes)?;
-            return dictionary.look_up(&codes, out);
+            return dictionary.look_up(&self.all_codes(range)?, out);
         }
-        match self.codes.ptype() {
-            PType::U8 => self.decode_codes::<u8>(range, out),
-            PType::U16 => self.decode_codes::<u16>(range, out),
-            _ => self.decode_codes::<u32>(range, out),
-        }
+        with_code!(self.codes.ptype(), C => self.decode_codes::<C>(range, out))
     }
 
     fn decode_kept(&self, range: Range<usize>, keep: &BooleanBuffer, out: &mut Output) -> Result<()> {
@@ -186,20 +183,14 @@ impl Decode for Coded {
             }
             _ => {}
         }
-        match self.codes.ptype() {
-            PType::U8 => self.pick::<u8>(range, keep, out),
-            PType::U16 => self.pick::<u16>(range, keep, out),
-            _ => self.pick::<u32>(range, keep, out),
-        }
+        with_code!(self.codes.ptype(), C => self.pick::<C>(range, keep, out))
     }
 
     fn coded(&self, range: Range<usize>, most: usize, codes: &mut Codes) -> Result<Option<Decoded>> {
         if self.values.count() > most {
             return Ok(None);
         }
-        let mut all = Vec::with_capacity(range.len());
-        self.append_all_codes(range, &mut all)?;
-        codes.extend(all.into_iter());
+        with_code!(self.codes.ptype(), C => self.with_codes::<C, _>(range, |all| codes.extend(all.iter().map(|&code| code.into()))))?;
         self.values.all().cloned().map(Some)
     }
 
@@ -213,58 +204,75 @@ impl Decode for Coded {
             Entries::Chunk(dictionary) => Some(dictionary.find(pieces)?),
         };
         let Some(found) = found else { return Ok(None) };
-        let mut codes = Vec::with_capacity(range.len());
-        self.append_all_codes(range, &mut codes)?;
-        let mut bits = BooleanBufferBuilder::new(codes.len());
-        Codes::from(codes).append_looked_up(&found, &mut bits);
-        Ok(Some(bits.finish()))
+        with_code!(self.codes.ptype(), C => self.with_codes::<C, _>(range, |codes| looked_up(codes, &found))).map(Some)
     }
 }
 
 impl Coded {
     fn kept_codes(&self, range: Range<usize>, keep: &BooleanBuffer) -> Result<Vec<u32>> {
-        match self.codes.ptype() {
-            PType::U8 => self.kept_codes_of::<u8>(range, keep),
-            PType::U16 => self.kept_codes_of::<u16>(range, keep),
-            _ => self.kept_codes_of::<u32>(range, keep),
-        }
+        with_code!(self.codes.ptype(), C => self.with_kept::<C, _>(range, keep, |codes| Ok(codes.iter().map(|&code| code.into()).collect())))
     }
 
-    fn kept_codes_of<C: Code>(&self, range: Range<usize>, keep: &BooleanBuffer) -> Result<Vec<u32>> {
+    fn all_codes(&self, range: Range<usize>) -> Result<Vec<u32>> {
+        let mut all = Vec::with_capacity(range.len());
+        with_code!(self.codes.ptype(), C => self.each_block::<C>(range, self.values.count(), |codes| {
+            all.extend(codes.iter().map(|&code| u32::from(code)));
+            Ok(())
+        }))?;
+        Ok(all)
+    }
+
+    /// All codes of a range, which have been checked, and are remembered for whoever reads what passes.
+    fn with_codes<C: Code, T>(&self, range: Range<usize>, look: impl FnOnce(&[C]) -> T) -> Result<T> {
+        if let Some(known) = self.last.get(&range) {
+            return Ok(look(known.words()?));
+        }
+        let mut codes = Output::new(self.codes.ptype(), range.len());
+        let mut at = range.start;
+        while at < range.end {
+            let end = range.end.min((at / BLOCK + 1) * BLOCK);
+            self.codes.decode(at..end, &mut codes)?;
+            // As long as they are in the nearest cache.
+            check_codes(codes.last::<C>(end - at)?, self.values.count())?;
+            at = end;
+        }
+        let found = look(codes.words()?);
+        self.last.set(range, codes);
+        Ok(found)
+    }
+
+    /// The codes of a range that are kept, which have been checked.
+    fn with_kept<C: Code, T>(&self, range: Range<usize>, keep: &BooleanBuffer, look: impl FnOnce(&[C]) -> Result<T>) -> Result<T> {
+        if let Some(known) = self.last.get(&range) {
+            let known = known.words::<C>()?;
+            let mut kept = Vec::with_capacity(keep.count_set_bits());
+            kept.extend(keep.set_indices().filter_map(|index| known.get(index)));
+            return look(&kept);
+        }
         let mut codes = Output::new(self.codes.ptype(), range.len());
         self.codes.decode_kept(range, keep, &mut codes)?;
-        let codes = codes.words::<C>()?;
-        check_codes(codes, self.values.count())?;
-        Ok(codes.iter().map(|&code| code.into()).collect())
-    }
-
-    fn append_all_codes(&self, range: Range<usize>, codes: &mut Vec<u32>) -> Result<()> {
-        match self.codes.ptype() {
-            PType::U8 => self.append_codes::<u8>(range, codes),
-            PType::U16 => self.append_codes::<u16>(range, codes),
-            _ => self.append_codes::<u32>(range, codes),
-        }
+        check_codes(codes.words::<C>()?, self.values.count())?;
+        look(codes.words()?)
     }
 
     fn decode_codes<C: Code>(&self, range: Range<usize>, out: &mut Output) -> Result<()> {
-        let mut codes = Output::new(self.codes.ptype(), range.len().min(BLOCK));
         match self.values.all()? {
             Decoded::Bool(_) => Err(super::values::mixed_up()),
             Decoded::Fixed(values) => with_word!(out.ptype().width().unwrap_or(1), T => {
                 let values = words_of::<T>(values)?;
-                self.each_block::<C>(range, &mut codes, values.len(), |codes| look_up(codes, values, out.grow(codes.len())?))
+                self.each_block::<C>(range, values.len(), |codes| look_up(codes, values, out.grow(codes.len())?))
             }),
             Decoded::Views { views, buffers } => {
                 let (out, base) = out.views(buffers)?;
                 if base > 0 && range.len() < views.len() {
-                    return self.each_block::<C>(range, &mut codes, views.len(), |codes| {
+                    return self.each_block::<C>(range, views.len(), |codes| {
                         out.extend(codes.iter().map(|&code| rebase(entry(views, code), base)));
                         Ok(())
                     });
                 }
                 // Once per entry: whether a view is a long one is a branch that nothing predicts.
                 let views: Cow<'_, [u128]> = if base == 0 { views[..].into() } else { views.iter().map(|&view| rebase(view, base)).collect() };
-                self.each_block::<C>(range, &mut codes, views.len(), |codes| {
+                self.each_block::<C>(range, views.len(), |codes| {
                     out.extend(codes.iter().map(|&code| entry(&views, code)));
                     Ok(())
                 })
@@ -274,40 +282,30 @@ impl Coded {
 
     /// Looks up no more than the values that are kept.
     fn pick<C: Code>(&self, range: Range<usize>, keep: &BooleanBuffer, out: &mut Output) -> Result<()> {
-        let mut codes = Output::new(self.codes.ptype(), range.len());
-        self.codes.decode_kept(range, keep, &mut codes)?;
-        let codes = codes.words::<C>()?;
-        match self.values.all()? {
+        self.with_kept::<C, _>(range, keep, |codes| match self.values.all()? {
             Decoded::Bool(_) => Err(super::values::mixed_up()),
-            Decoded::Fixed(values) => with_word!(out.ptype().width().unwrap_or(1), T => {
-                let values = words_of::<T>(values)?;
-                check_codes(codes, values.len())?;
-                look_up(codes, values, out.grow(codes.len())?)
-            }),
+            Decoded::Fixed(values) => {
+                with_word!(out.ptype().width().unwrap_or(1), T => look_up(codes, words_of::<T>(values)?, out.grow(codes.len())?))
+            }
             Decoded::Views { views, buffers } => {
-                check_codes(codes, views.len())?;
                 let (out, base) = out.views(buffers)?;
                 out.extend(codes.iter().map(|&code| rebase(entry(views, code), base)));
                 Ok(())
             }
-        }
-    }
-
-    fn append_codes<C: Code>(&self, range: Range<usize>, out: &mut Vec<u32>) -> Result<()> {
-        let mut codes = Output::new(self.codes.ptype(), range.len().min(BLOCK));
-        self.each_block::<C>(range, &mut codes, self.values.count(), |codes| {
-            out.extend(codes.iter().map(|&code| code.into()));
-            Ok(())
         })
     }
 
-    /// Decodes the codes block by block, so that they stay in the nearest cache, and calls back with those that have been checked.
-    fn each_block<C: Code>(&self, range: Range<usize>, scratch: &mut Output, entries: usize, mut each: impl FnMut(&[C]) -> Result<()>) -> Result<()> {
+    /// Decodes the codes block by block, so that they stay in the nearest cache, and calls back with those that have been checked: with all at once where they are known.
+    fn each_block<C: Code>(&self, range: Range<usize>, entries: usize, mut each: impl FnMut(&[C]) -> Result<()>) -> Result<()> {
+        if let Some(known) = self.last.get(&range) {
+            return each(known.words()?);
+        }
+        let mut scratch = Output::new(self.codes.ptype(), range.len().min(BLOCK));
         let mut at = range.start;
         while at < range.end {
             let end = range.end.min((at / BLOCK + 1) * BLOCK);
             scratch.clear();
-            self.codes.decode(at..end, scratch)?;
+            self.codes.decode(at..end, &mut scratch)?;
             let codes = scratch.words::<C>()?;
             check_codes(codes, entries)?;
             each(codes)?;
@@ -335,6 +333,27 @@ fn entry<C: Code, T: Word>(values: &[T], code: C) -> T {
     values.get(code.index()).copied().unwrap_or_default()
 }
 
+/// Runs the body with `$C` as the type of codes.
+macro_rules! with_code {
+    ($ptype:expr, $C:ident => $body:expr) => {
+        match $ptype {
+            PType::U8 => {
+                type $C = u8;
+                $body
+            }
+            PType::U16 => {
+                type $C = u16;
+                $body
+            }
+            _ => {
+                type $C = u32;
+                $body
+            }
+        }
+    };
+}
+use with_code;
+
 trait Code: Word + Ord + Into<u32> {
     fn index(self) -> usize;
 }
@@ -355,9 +374,57 @@ mod tests {
     use arrow::array::BinaryViewArray;
     use bytes::Bytes;
 
-    use super::super::{EncodeOptions, Encoded, EncodingTree};
+    use super::super::{EncodeOptions, Encoded, EncodingTree, encode};
     use super::*;
     use crate::format::ErrorKind;
+
+    fn open(encoded: &Encoded) -> Node {
+        let mut page = Vec::new();
+        encoded.write(&mut page);
+        let body = Bytes::from(page).slice(encoded.tree().len().next_multiple_of(8)..);
+        Node::open(&EncodingTree::read(encoded.tree()).unwrap(), &body, true, None).unwrap()
+    }
+
+    fn list(out: Output) -> Vec<String> {
+        let Decoded::Views { views, buffers } = out.finish() else { panic!("views") };
+        let array = arrow::array::StringViewArray::try_new(views, buffers, None).unwrap();
+        array.iter().map(|value| value.unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn rows_whose_codes_have_been_looked_at_are_read_as_others_are() {
+        // Codes of each width.
+        for (entries, count) in [(200, 5000), (1000, 5000), (70_000, 70_000)] {
+            let value = |row: usize| match row * 7919 % entries {
+                5 => String::new(),
+                number => format!("the value {number:05} of some"),
+            };
+            let values = Values::Bytes(BinaryViewArray::from_iter_values((0..count).map(value)));
+            let encoded = encode(&values, None, &EncodeOptions { forced: Some(EncodingId::Dictionary), ..Default::default() }).unwrap();
+            for looked_at in [1000..3000, 1500..1501, 0..count] {
+                let node = open(&encoded);
+                let found = node.find(looked_at.clone(), usize::MAX, &Pieces::of_text("")).unwrap();
+                let expected: BooleanBuffer = looked_at.clone().map(|row| value(row).is_empty()).collect();
+                assert_eq!(found, Some(expected), "{looked_at:?} of {entries}");
+                for read in [looked_at.clone(), 990..1010, 1023..2100, 1500..1501, 2990..3010] {
+                    let message = format!("{read:?} behind {looked_at:?} of {entries}");
+                    let mut all = Output::new(PType::Bytes, 0);
+                    node.decode(read.clone(), &mut all).unwrap();
+                    assert_eq!(list(all), read.clone().map(value).collect::<Vec<_>>(), "{message}");
+                    let keep = BooleanBuffer::collect_bool(read.len(), |row| row % 3 == 0);
+                    let mut kept = Output::new(PType::Bytes, 0);
+                    node.decode_kept(read.clone(), &keep, &mut kept).unwrap();
+                    assert_eq!(list(kept), read.clone().step_by(3).map(value).collect::<Vec<_>>(), "{message}");
+                }
+            }
+            let (node, mut codes) = (open(&encoded), Codes::default());
+            node.coded(10..20, usize::MAX, &mut codes).unwrap().unwrap();
+            node.coded(30..32, usize::MAX, &mut codes).unwrap().unwrap();
+            node.coded(31..32, usize::MAX, &mut codes).unwrap().unwrap();
+            // Values are numbered in the order in which they come first.
+            assert!(codes.iter().eq([(10..20), (30..32), (31..32)].into_iter().flatten()), "{entries}");
+        }
+    }
 
     #[test]
     fn codes_of_no_values_are_refused_by_whoever_reads_them() {
@@ -366,12 +433,15 @@ mod tests {
         let none = Values::Bytes(BinaryViewArray::from_iter_values([""; 0]));
         let children = vec![context.encode(&codes).unwrap(), context.encode(&none).unwrap()];
         let root = EncodedNode { encoding: EncodingId::Dictionary, ptype: PType::Bytes, count: 1, params: [0; 2], buffers: Vec::new(), children };
-        let encoded = Encoded::new(root).unwrap();
-        let mut page = Vec::new();
-        encoded.write(&mut page);
-        let body = Bytes::from(page).slice(encoded.tree().len().next_multiple_of(8)..);
-        let node = Node::open(&EncodingTree::read(encoded.tree()).unwrap(), &body, true, None).unwrap();
+        let node = open(&Encoded::new(root).unwrap());
         assert_eq!(node.find(0..1, usize::MAX, &Pieces::of_like("%a%").unwrap()).unwrap(), None);
-        assert_eq!(node.decode(0..1, &mut Output::new(PType::Bytes, 1)).unwrap_err().kind(), ErrorKind::InvalidFile);
+        let mut out = Output::new(PType::Bytes, 1);
+        let keep = BooleanBuffer::new_set(1);
+        // To look at them does not make them known.
+        for _ in 0..2 {
+            let errors =
+                [node.coded(0..1, usize::MAX, &mut Codes::default()).map(drop), node.decode(0..1, &mut out), node.decode_kept(0..1, &keep, &mut out)];
+            assert!(errors.into_iter().all(|error| error.unwrap_err().kind() == ErrorKind::InvalidFile));
+        }
     }
 }

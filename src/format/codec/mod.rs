@@ -30,6 +30,7 @@ mod chunk;
 mod compression;
 mod distinct;
 mod growing;
+mod last_codes;
 mod memory;
 mod pack;
 mod picks;

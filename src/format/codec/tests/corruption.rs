@@ -5,7 +5,7 @@ use bytes::Bytes;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::super::{COUNT_MAX, EncodeOptions, EncodingId, Output, PType, Values};
+use super::super::{COUNT_MAX, Codes, EncodeOptions, EncodingId, Output, PType, Values};
 use super::{cases, expect, page_of};
 use crate::format::fermion::page::{Page, PageExpect};
 use crate::format::search::Pieces;
@@ -43,6 +43,9 @@ fn read(page: &[u8], expect: &PageExpect) -> Result<usize> {
     page.decode(page.len() / 2..page.len(), &mut out)?;
     page.decode(0..page.len().min(5000), &mut out)?;
     super::from_output(out);
+    if !page.is_empty() {
+        page.coded(0..page.len().min(5000), usize::MAX, &mut Codes::default())?;
+    }
     // Few of the values, some, and most, in whatever way each is taken.
     for step in [40, 3, 1] {
         let mut out = Output::new(expect.ptype, 0);

@@ -88,9 +88,26 @@ fn check_codes(page: &Page, ptype: PType, all: &[Value], random: &mut StdRng) {
         };
         let values = from_decoded(ptype, values);
         let looked_up: Vec<&Value> = codes.iter().map(|code| &values[code as usize]).collect();
-        assert_eq!(looked_up, all[range].iter().collect::<Vec<_>>(), "{}", page.describe());
+        assert_eq!(looked_up, all[range.clone()].iter().collect::<Vec<_>>(), "{}", page.describe());
         assert!(values.len() <= most.max(1));
         assert_eq!(known.get_or_insert_with(|| values.clone()), &values);
+        check_read_behind(page, ptype, all, &range, random);
+    }
+}
+
+/// What is read of rows whose codes have been looked at, and of others beside them.
+fn check_read_behind(page: &Page, ptype: PType, all: &[Value], looked_at: &Range<usize>, random: &mut StdRng) {
+    let within = random.random_range(looked_at.clone())..looked_at.end;
+    let beside = random.random_range(0..=looked_at.start)..looked_at.end.min(looked_at.start + 3);
+    for range in [looked_at.clone(), within, beside] {
+        let mut out = Output::new(ptype, 0);
+        page.decode(range.clone(), &mut out).unwrap();
+        assert_eq!(from_output(out), all[range.clone()], "{range:?} of {}", page.describe());
+        let keep: Vec<bool> = range.clone().map(|_| random.random_ratio(1, 3)).collect();
+        let mut out = Output::new(ptype, 0);
+        page.decode_kept(range.clone(), &keep.iter().copied().collect(), &mut out).unwrap();
+        let kept: Vec<Value> = all[range.clone()].iter().zip(keep).filter(|(_, keep)| *keep).map(|(value, _)| value.clone()).collect();
+        assert_eq!(from_output(out), kept, "some of {range:?} of {}", page.describe());
     }
 }
 
