@@ -190,7 +190,7 @@ impl Decode for Coded {
         if self.values.count() > most {
             return Ok(None);
         }
-        with_code!(self.codes.ptype(), C => self.with_codes::<C, _>(range, |all| codes.extend(all.iter().map(|&code| code.into()))))?;
+        with_code!(self.codes.ptype(), C => self.with_codes::<C, _>(range, |all| codes.extend(all.iter().map(|code| code.number()))))?;
         self.values.all().cloned().map(Some)
     }
 
@@ -210,13 +210,13 @@ impl Decode for Coded {
 
 impl Coded {
     fn kept_codes(&self, range: Range<usize>, keep: &BooleanBuffer) -> Result<Vec<u32>> {
-        with_code!(self.codes.ptype(), C => self.with_kept::<C, _>(range, keep, |codes| Ok(codes.iter().map(|&code| code.into()).collect())))
+        with_code!(self.codes.ptype(), C => self.with_kept::<C, _>(range, keep, |codes| Ok(codes.iter().map(|code| code.number()).collect())))
     }
 
     fn all_codes(&self, range: Range<usize>) -> Result<Vec<u32>> {
         let mut all = Vec::with_capacity(range.len());
         with_code!(self.codes.ptype(), C => self.each_block::<C>(range, self.values.count(), |codes| {
-            all.extend(codes.iter().map(|&code| u32::from(code)));
+            all.extend(codes.iter().map(|code| code.number()));
             Ok(())
         }))?;
         Ok(all)
@@ -356,6 +356,10 @@ use with_code;
 
 trait Code: Word + Ord + Into<u32> {
     fn index(self) -> usize;
+
+    fn number(self) -> u32 {
+        self.into()
+    }
 }
 
 macro_rules! codes {
