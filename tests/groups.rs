@@ -34,7 +34,7 @@ const ROWS: &str = "SELECT value AS id, \
     FROM generate_series(0, 29999) AS series(value)";
 
 /// What is grouped by one column of strings, in an order that does not depend on the groups'.
-const BY_CODES: [&str; 22] = [
+const BY_CODES: [&str; 23] = [
     "SELECT few, count(*) FROM t GROUP BY few ORDER BY 1",
     "SELECT many, count(*), sum(n), min(f), max(id) FROM t GROUP BY many ORDER BY 1",
     "SELECT runs, count(n), avg(n) FROM t GROUP BY runs ORDER BY 1",
@@ -49,6 +49,7 @@ const BY_CODES: [&str; 22] = [
     "SELECT few IS NULL, count(*) FROM t GROUP BY 1 ORDER BY 1",
     "SELECT coalesce(few, 'none'), count(*) FROM t GROUP BY 1 ORDER BY 1",
     "SELECT few, count(*) FILTER (WHERE n > 500), sum(n) FILTER (WHERE few <> 'kind 3') FROM t GROUP BY few ORDER BY 1",
+    "SELECT runs, count(DISTINCT id / 70), count(DISTINCT n), count(DISTINCT length(runs)), sum(id) FROM t GROUP BY runs ORDER BY 1",
     "SELECT few, count(*) FROM t WHERE few <> 'kind 3' GROUP BY few ORDER BY 1",
     "SELECT few, count(*) FROM t WHERE many LIKE '%77' GROUP BY few ORDER BY 1",
     "SELECT many, count(*) FROM t WHERE id BETWEEN 3000 AND 12345 AND n > 10 GROUP BY many ORDER BY 1",

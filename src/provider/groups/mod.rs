@@ -3,7 +3,7 @@
 //! A column of a million strings of which a stripe stores the ten thousand that differ has each of the ten thousand looked up among the groups once, and of the million a number each. The
 //! engine's grouping hashes and compares the strings of all rows.
 //!
-//! Where a user has five rows on average before the next one's come, as in a file that is sorted by users, or by time, the first of the five is looked up, and the others are not.
+//! Where a user has five rows on average before the next one's come, as in a file that is sorted by users, or by time, the first of the five is looked up, and the others are not. Nor are those counted by `count(DISTINCT user)` of each region.
 
 mod by;
 mod codes;

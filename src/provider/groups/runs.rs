@@ -138,8 +138,17 @@ fn is_worth_it(runs: usize, rows: usize) -> bool {
 
 /// Which rows differ from the row before in one of the keys, and the first one; `None` if that is most of them.
 fn first_of_runs(keys: &[ArrayRef], rows: usize) -> Result<Option<BooleanBuffer>> {
-    let Some(behind) = rows.checked_sub(1) else { return Ok(None) };
-    let mut differ = BooleanBuffer::new_unset(behind);
+    rows.checked_sub(1).map_or(Ok(None), |behind| first_of_runs_within(BooleanBuffer::new_unset(behind), keys, rows))
+}
+
+/// The same, of rows of these groups.
+pub(super) fn first_of_runs_in(groups: &[usize], keys: &[ArrayRef]) -> Result<Option<BooleanBuffer>> {
+    let differ = |behind| BooleanBuffer::collect_bool(behind, |row| groups[row] != groups[row + 1]);
+    groups.len().checked_sub(1).map_or(Ok(None), |behind| first_of_runs_within(differ(behind), keys, groups.len()))
+}
+
+/// The same, of rows of which some are known to differ.
+fn first_of_runs_within(mut differ: BooleanBuffer, keys: &[ArrayRef], rows: usize) -> Result<Option<BooleanBuffer>> {
     for keys in keys {
         differ = &differ | &differ_from_before(keys)?;
         if !is_worth_it(differ.count_set_bits() + 1, rows) {

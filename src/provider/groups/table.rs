@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow::compute::FilterBuilder;
 use arrow::datatypes::Schema;
 use datafusion::common::cast::as_boolean_array;
 use datafusion::error::Result;
@@ -11,6 +12,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
 use super::by::By;
+use super::runs::{can_have_runs, first_of_runs_in};
 use crate::provider::by_value::ByValue;
 
 /// What rows are grouped by, over the columns of the scan, and the names that it has.
@@ -96,7 +98,10 @@ impl Table {
         let count = self.groups.len();
         for (function, accumulator) in self.functions.iter().zip(&mut self.accumulators) {
             let (args, filter) = function.evaluate(&rows, batch)?;
-            accumulator.update_batch(&args, &self.of_rows, filter.as_ref(), count)?;
+            match function.unrepeated(&args, &self.of_rows)? {
+                Some((args, of_rows)) => accumulator.update_batch(&args, &of_rows, None, count)?,
+                None => accumulator.update_batch(&args, &self.of_rows, filter.as_ref(), count)?,
+            }
         }
         Ok(None)
     }
@@ -131,6 +136,17 @@ impl Table {
 impl Function {
     pub(super) fn exprs(&self) -> impl Iterator<Item = &Arc<dyn PhysicalExpr>> {
         self.args.iter().chain(&self.filter)
+    }
+
+    /// The arguments and groups of rows without those that repeat the row before, if the function takes no notice of them and they are many.
+    fn unrepeated(&self, args: &[ArrayRef], groups: &[usize]) -> Result<Option<(Vec<ArrayRef>, Vec<usize>)>> {
+        if !self.function.is_distinct() || self.filter.is_some() || !args.iter().all(|arg| can_have_runs(arg.data_type())) {
+            return Ok(None);
+        }
+        let Some(first) = first_of_runs_in(groups, args)? else { return Ok(None) };
+        let of_first = first.set_indices().map(|row| groups[row]).collect();
+        let first = FilterBuilder::new(&BooleanArray::new(first, None)).optimize().build();
+        Ok(Some((args.iter().map(|arg| first.filter(arg)).collect::<Result<_, _>>()?, of_first)))
     }
 
     /// Of some rows, and the same rows with codes.

@@ -11,7 +11,7 @@ use datafusion::physical_expr::expressions::Column;
 
 use super::super::table::{Found, Groups, Keys};
 use super::super::trial::Trial;
-use super::{RunGroups, first_of_runs};
+use super::{RunGroups, first_of_runs, first_of_runs_in};
 
 /// Short trials, which are over after a few batches.
 const TRIAL: usize = 40;
@@ -232,4 +232,16 @@ fn a_run_begins_where_a_key_differs() {
     // Texts are null where numbers are not, and the other way round they are the same.
     assert_eq!(first(&[Some(3), Some(6), Some(9)], &[1]).unwrap(), [true, false, false]);
     assert_eq!(first(&[Some(3), Some(3), Some(6), Some(6)], &[1, 0]).unwrap(), [true, false, true, false]);
+}
+
+#[test]
+fn a_run_begins_where_a_group_differs() {
+    let first = |groups: &[usize], numbers: &[Option<i64>]| {
+        first_of_runs_in(groups, &keys(numbers)[..1]).unwrap().map(|first| first.iter().collect::<Vec<_>>())
+    };
+    let [one, two, none] = [Some(1), Some(2), None];
+    assert_eq!(first(&[5, 5, 7, 7, 7, 7], &[one, one, one, one, two, two]).unwrap(), [true, false, true, false, true, false]);
+    assert_eq!(first(&[0, 0, 0, 1, 1, 1], &[none, none, none, none, none, one]).unwrap(), [true, false, false, true, false, true]);
+    assert_eq!(first(&[0, 1, 0, 1], &[one, one, one, one]), None, "most are runs of one");
+    assert_eq!((first(&[], &[]), first(&[3], &[one])), (None, None));
 }
