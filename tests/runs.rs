@@ -29,7 +29,7 @@ const TABLE: &str = "SELECT id, g AS n, g * 7919 % 1009 AS few, g * 7919 % 15013
     FROM (SELECT value AS id, CASE WHEN value BETWEEN 56000 AND 64999 THEN 100000 + value ELSE value / 3 END AS g FROM generate_series(0, 129999) AS series(value))";
 
 /// What is grouped by runs, in an order that does not depend on the groups'.
-const BY_RUNS: [&str; 24] = [
+const BY_RUNS: [&str; 25] = [
     "SELECT n, count(*) FROM t GROUP BY n ORDER BY 1",
     "SELECT few, count(*), sum(id), avg(id), min(own), max(text) FROM t GROUP BY few ORDER BY 1",
     "SELECT who, count(*), sum(id), avg(amount), min(text) FROM t GROUP BY who ORDER BY 1",
@@ -46,6 +46,7 @@ const BY_RUNS: [&str; 24] = [
     "SELECT few, count(DISTINCT who) FROM t GROUP BY few ORDER BY 1",
     "SELECT count(DISTINCT who) FROM t",
     "SELECT few, count(DISTINCT who), count(DISTINCT nulls), count(*), sum(id) FROM t GROUP BY few ORDER BY 1",
+    "SELECT few % 7, round(corr(DISTINCT n, few), 9), count(*) FROM t GROUP BY 1 ORDER BY 1",
     "SELECT mixed, count(DISTINCT n), count(DISTINCT own), count(nulls), count(DISTINCT who) FILTER (WHERE flag) FROM t GROUP BY mixed ORDER BY 1",
     "SELECT flag, text, count(DISTINCT nulls % 3), count(DISTINCT length(text)), max(own) FROM t WHERE few < 900 GROUP BY flag, text ORDER BY 1, 2",
     "SELECT few, count(*) FILTER (WHERE flag), sum(id) FILTER (WHERE text <> '') FROM t GROUP BY few ORDER BY 1",

@@ -527,3 +527,17 @@ fn slots_that_are_alike_are_one_page_until_others_come() {
         assert!(concat_batches(&schema, &read).unwrap() == expected, "{page_rows}");
     }
 }
+
+/// A few bytes may say that lists have very many items. They are refused before memory is taken for those.
+#[test]
+fn lists_that_name_too_many_items_take_no_memory() {
+    let item = Arc::new(Field::new("item", DataType::Null, true));
+    let nulls = Arc::new(arrow::array::NullArray::new(1 << 28));
+    let lists: ArrayRef = Arc::new(arrow::array::LargeListViewArray::new(item, vec![0; 9].into(), vec![1 << 28; 9].into(), nulls, None));
+    let batch = RecordBatch::try_from_iter([("l", lists)]).unwrap();
+    let mut written = None;
+    let options = WriterOptions { threads: 1, ..Default::default() };
+    let taken = allocation_counter::measure(|| written = Some(write(&batch.schema(), std::slice::from_ref(&batch), options)));
+    assert!(written.unwrap().unwrap_err().to_string().contains("too long"));
+    assert!(taken.bytes_max > 0 && taken.bytes_max < 64 << 20, "{} bytes", taken.bytes_max);
+}

@@ -282,24 +282,21 @@ fn shred_list<O: OffsetSizeTrait>(array: &ArrayRef, values: &ArrayRef, offsets: 
 
 /// Lists whose values are gathered.
 fn shred_spans(array: &ArrayRef, values: &ArrayRef, span: impl Fn(usize) -> std::ops::Range<usize>, rows: &Rows, out: &mut Vec<Piece>) -> Result<()> {
-    let mut offsets = vec![0];
-    let mut spans = Vec::new();
-    let mut count = 0_usize;
-    for row in rows.indices(array) {
-        if let Some(row) = row.filter(|row| array.is_valid(*row)) {
-            let items = span(row);
-            count = count.saturating_add(items.len());
-            spans.push(items);
-        }
-        // Before anything is gathered: lists of a few bytes may name very many items.
-        if count > PICKED_MAX {
-            return Err(too_long());
-        }
-        offsets.push(i64::try_from(count).map_err(|_| too_long())?);
+    let span = |row: Option<usize>| row.filter(|row| array.is_valid(*row)).map_or(0..0, &span);
+    let spans: Vec<_> = rows.indices(array).into_iter().map(span).collect();
+    // Before anything is gathered: lists of a few bytes may name very many items.
+    let count = spans.iter().fold(0_usize, |count, span| count.saturating_add(span.len()));
+    if count > PICKED_MAX {
+        return Err(too_long());
+    }
+    let mut offsets = Vec::with_capacity(spans.len() + 1);
+    offsets.push(0);
+    let mut picked: Vec<u64> = Vec::with_capacity(count);
+    for span in spans {
+        picked.extend(span.map(|index| index as u64));
+        offsets.push(i64::try_from(picked.len()).map_err(|_| too_long())?);
     }
     out.push(Piece::Offsets(offsets));
-    let mut picked = Vec::with_capacity(count);
-    spans.into_iter().for_each(|items| picked.extend(items.map(|index| index as u64)));
     shred_rows(values, &Rows::Picked(UInt64Array::from(picked)), out)
 }
 

@@ -3,11 +3,12 @@
 //! A column of a million strings of which a stripe stores the ten thousand that differ has each of the ten thousand looked up among the groups once, and of the million a number each. The
 //! engine's grouping hashes and compares the strings of all rows.
 //!
-//! Where a user has five rows on average before the next one's come, as in a file that is sorted by users, or by time, the first of the five is looked up, and the others are not. Nor are those counted by `count(DISTINCT user)` of each region.
+//! Where a user has five rows on average before the next one's come, as in a file that is sorted by users, or by time, the first of the five is looked up, and the others are not. Nor are they counted by a `count(DISTINCT user)` beside other aggregates.
 
 mod by;
 mod codes;
 mod exec;
+mod first;
 mod numbers;
 mod runs;
 mod table;
@@ -23,7 +24,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 
 use self::exec::PartialAggregateExec;
-use self::runs::can_have_runs;
+use self::first::can_have_runs;
 use super::aggregates::{scan_of, takes_any_order, with_scan};
 use super::codes_of::CodesOf;
 use super::of_column::{OfColumn, text_column};

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, RecordBatch};
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::FilterBuilder;
-use arrow::compute::kernels::cmp::distinct;
-use arrow::datatypes::{DataType, Field};
+use arrow::datatypes::Field;
 use datafusion::error::Result;
 
+use super::first::first_of_runs;
 use super::numbers::Numbered;
 use super::table::{Found, Groups, Keys, evaluated};
 use super::trial::Trial;
@@ -29,8 +29,7 @@ pub(super) struct RunGroups {
     trial_of_rows: Trial,
 }
 
-/// Rows that are looked up one by one take as long as runs of this many rows on average, at least. Where runs are long, it does not matter what they take.
-const ROWS_PER_RUN: f64 = 1.5;
+/// Where runs are as long on average, it does not matter what it takes to look them up.
 const ROWS_PER_LONG_RUN: usize = 8;
 
 /// Where a batch has no runs, so many that follow are not searched, unless it is in vain to look up their rows. A batch of few rows says nothing.
@@ -52,7 +51,7 @@ impl RunGroups {
 
     /// Which rows begin a run, if these are few; of no rows none.
     fn runs(&mut self, keys: &[ArrayRef], rows: usize) -> Result<Option<BooleanBuffer>> {
-        let runs = first_of_runs(keys, rows)?;
+        let runs = first_of_runs(None, keys, rows)?;
         if runs.is_none() && rows >= FEW_ROWS {
             self.unsearched = UNSEARCHED;
         }
@@ -120,59 +119,6 @@ impl Groups for RunGroups {
         self.trial_of_rows.renew();
         self.numbered.take()
     }
-}
-
-/// Whether keys of a type can be compared with those of the row before.
-pub(super) fn can_have_runs(data_type: &DataType) -> bool {
-    let is_text = matches!(
-        data_type,
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Binary | DataType::LargeBinary | DataType::BinaryView
-    );
-    data_type.is_primitive() || is_text || *data_type == DataType::Boolean
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a ratio need not be exact")]
-fn is_worth_it(runs: usize, rows: usize) -> bool {
-    runs as f64 * ROWS_PER_RUN <= rows as f64
-}
-
-/// Which rows differ from the row before in one of the keys, and the first one; `None` if that is most of them.
-fn first_of_runs(keys: &[ArrayRef], rows: usize) -> Result<Option<BooleanBuffer>> {
-    rows.checked_sub(1).map_or(Ok(None), |behind| first_of_runs_within(BooleanBuffer::new_unset(behind), keys, rows))
-}
-
-/// The same, of rows of these groups.
-pub(super) fn first_of_runs_in(groups: &[usize], keys: &[ArrayRef]) -> Result<Option<BooleanBuffer>> {
-    let differ = |behind| BooleanBuffer::collect_bool(behind, |row| groups[row] != groups[row + 1]);
-    groups.len().checked_sub(1).map_or(Ok(None), |behind| first_of_runs_within(differ(behind), keys, groups.len()))
-}
-
-/// The same, of rows of which some are known to differ.
-fn first_of_runs_within(mut differ: BooleanBuffer, keys: &[ArrayRef], rows: usize) -> Result<Option<BooleanBuffer>> {
-    for keys in keys {
-        differ = &differ | &differ_from_before(keys)?;
-        if !is_worth_it(differ.count_set_bits() + 1, rows) {
-            return Ok(None);
-        }
-    }
-    let mut first = BooleanBufferBuilder::new(rows);
-    first.append(true);
-    first.append_buffer(&differ);
-    Ok(Some(first.finish()))
-}
-
-/// Which rows but the first have another key than the row before. Of long strings that lie in different places that may be said though they are equal.
-fn differ_from_before(keys: &ArrayRef) -> Result<BooleanBuffer> {
-    let behind = keys.len() - 1;
-    let views = match keys.data_type() {
-        DataType::Utf8View => Some(keys.as_string_view().views()),
-        DataType::BinaryView => Some(keys.as_binary_view().views()),
-        _ => None,
-    };
-    Ok(match views.filter(|_| keys.null_count() == 0) {
-        Some(views) => BooleanBuffer::collect_bool(behind, |row| views[row] != views[row + 1]),
-        None => distinct(&keys.slice(0, behind), &keys.slice(1, behind))?.into_parts().0,
-    })
 }
 
 #[cfg(test)]

@@ -7,12 +7,13 @@ use arrow::compute::FilterBuilder;
 use arrow::datatypes::Schema;
 use datafusion::common::cast::as_boolean_array;
 use datafusion::error::Result;
+use datafusion::functions_aggregate::count::Count;
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
 use super::by::By;
-use super::runs::{can_have_runs, first_of_runs_in};
+use super::first::{can_have_runs, first_of_runs};
 use crate::provider::by_value::ByValue;
 
 /// What rows are grouped by, over the columns of the scan, and the names that it has.
@@ -98,7 +99,7 @@ impl Table {
         let count = self.groups.len();
         for (function, accumulator) in self.functions.iter().zip(&mut self.accumulators) {
             let (args, filter) = function.evaluate(&rows, batch)?;
-            match function.unrepeated(&args, &self.of_rows)? {
+            match function.unrepeated(&args, filter.as_ref(), &self.of_rows)? {
                 Some((args, of_rows)) => accumulator.update_batch(&args, &of_rows, None, count)?,
                 None => accumulator.update_batch(&args, &self.of_rows, filter.as_ref(), count)?,
             }
@@ -138,12 +139,13 @@ impl Function {
         self.args.iter().chain(&self.filter)
     }
 
-    /// The arguments and groups of rows without those that repeat the row before, if the function takes no notice of them and they are many.
-    fn unrepeated(&self, args: &[ArrayRef], groups: &[usize]) -> Result<Option<(Vec<ArrayRef>, Vec<usize>)>> {
-        if !self.function.is_distinct() || self.filter.is_some() || !args.iter().all(|arg| can_have_runs(arg.data_type())) {
+    /// The arguments and groups of rows without those that repeat the row before, if they are many and it is known that they make no difference: not all functions do as `DISTINCT` says.
+    fn unrepeated(&self, args: &[ArrayRef], filter: Option<&BooleanArray>, groups: &[usize]) -> Result<Option<(Vec<ArrayRef>, Vec<usize>)>> {
+        let counts_distinct = self.function.is_distinct() && self.function.fun().inner().is::<Count>();
+        if !counts_distinct || filter.is_some() || !args.iter().all(|arg| can_have_runs(arg.data_type())) {
             return Ok(None);
         }
-        let Some(first) = first_of_runs_in(groups, args)? else { return Ok(None) };
+        let Some(first) = first_of_runs(Some(groups), args, groups.len())? else { return Ok(None) };
         let of_first = first.set_indices().map(|row| groups[row]).collect();
         let first = FilterBuilder::new(&BooleanArray::new(first, None)).optimize().build();
         Ok(Some((args.iter().map(|arg| first.filter(arg)).collect::<Result<_, _>>()?, of_first)))
@@ -165,4 +167,50 @@ pub(super) fn evaluated(keys: &Keys, batch: &RecordBatch) -> Result<Vec<ArrayRef
 
 fn accumulators(functions: &[Function]) -> Result<Vec<Box<dyn GroupsAccumulator>>> {
     functions.iter().map(|function| function.function.create_groups_accumulator()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{AsArray, Float64Array, Int64Array};
+    use arrow::datatypes::{DataType, Field, Int64Type};
+    use datafusion::functions_aggregate::correlation::corr_udaf;
+    use datafusion::functions_aggregate::count::count_udaf;
+    use datafusion::logical_expr::AggregateUDF;
+    use datafusion::physical_expr::aggregate::AggregateExprBuilder;
+    use datafusion::physical_expr::expressions::Column;
+
+    /// A function of the first columns, which are of this type.
+    fn function(udaf: Arc<AggregateUDF>, data_type: &DataType, args: usize, is_distinct: bool) -> Function {
+        let schema = Schema::new(["a", "b"].map(|name| Field::new(name, data_type.clone(), true)).to_vec());
+        let args: Vec<Arc<dyn PhysicalExpr>> =
+            (0..args).map(|column| Arc::new(Column::new(schema.field(column).name(), column)) as Arc<dyn PhysicalExpr>).collect();
+        let builder = AggregateExprBuilder::new(udaf, args.clone()).schema(Arc::new(schema)).alias("f").with_distinct(is_distinct);
+        Function { function: Arc::new(builder.build().unwrap()), args, filter: None }
+    }
+
+    #[test]
+    fn values_that_repeat_in_a_group_are_not_counted_again() {
+        let count = |is_distinct| function(count_udaf(), &DataType::Int64, 1, is_distinct);
+        let numbers = [Some(1), Some(1), Some(1), None, None, Some(2), Some(2), Some(2), Some(1), Some(1)];
+        let numbers: ArrayRef = Arc::new(Int64Array::from_iter(numbers));
+        let args = std::slice::from_ref(&numbers);
+        let groups = [4, 4, 4, 4, 4, 4, 4, 5, 5, 5];
+        let (values, of_values) = count(true).unrepeated(args, None, &groups).unwrap().unwrap();
+        assert_eq!(values[0].as_primitive::<Int64Type>(), &Int64Array::from_iter([Some(1), None, Some(2), Some(2), Some(1)]));
+        assert_eq!(of_values, [4, 4, 4, 5, 5]);
+
+        assert!(count(false).unrepeated(args, None, &groups).unwrap().is_none());
+        let filter = BooleanArray::from(vec![true; 10]);
+        assert!(count(true).unrepeated(args, Some(&filter), &groups).unwrap().is_none());
+        let alone: Vec<usize> = (0..10).collect();
+        assert!(count(true).unrepeated(args, None, &alone).unwrap().is_none());
+    }
+
+    #[test]
+    fn what_takes_no_notice_of_distinct_has_all_rows() {
+        let floats: ArrayRef = Arc::new(Float64Array::from(vec![0.5; 9]));
+        let correlation = function(corr_udaf(), &DataType::Float64, 2, true);
+        assert!(correlation.unrepeated(&[Arc::clone(&floats), floats], None, &[0; 9]).unwrap().is_none());
+    }
 }

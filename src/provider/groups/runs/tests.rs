@@ -9,9 +9,10 @@ use arrow::datatypes::{DataType, Field, Float64Type, Schema};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 
+use super::super::first::first_of_runs;
 use super::super::table::{Found, Groups, Keys};
 use super::super::trial::Trial;
-use super::{RunGroups, first_of_runs, first_of_runs_in};
+use super::RunGroups;
 
 /// Short trials, which are over after a few batches.
 const TRIAL: usize = 40;
@@ -218,7 +219,7 @@ fn a_run_begins_where_a_key_differs() {
     let first = |numbers: &[Option<i64>], columns: &[usize]| {
         let keys = keys(numbers);
         let keys: Vec<_> = columns.iter().map(|column| Arc::clone(&keys[*column])).collect();
-        first_of_runs(&keys, numbers.len()).unwrap().map(|first| first.iter().collect::<Vec<_>>())
+        first_of_runs(None, &keys, numbers.len()).unwrap().map(|first| first.iter().collect::<Vec<_>>())
     };
     let [one, two, none] = [Some(1), Some(2), None];
     for columns in [&[0][..], &[1], &[2], &[3], &[0, 1, 2, 3]] {
@@ -237,7 +238,7 @@ fn a_run_begins_where_a_key_differs() {
 #[test]
 fn a_run_begins_where_a_group_differs() {
     let first = |groups: &[usize], numbers: &[Option<i64>]| {
-        first_of_runs_in(groups, &keys(numbers)[..1]).unwrap().map(|first| first.iter().collect::<Vec<_>>())
+        first_of_runs(Some(groups), &keys(numbers)[..1], groups.len()).unwrap().map(|first| first.iter().collect::<Vec<_>>())
     };
     let [one, two, none] = [Some(1), Some(2), None];
     assert_eq!(first(&[5, 5, 7, 7, 7, 7], &[one, one, one, one, two, two]).unwrap(), [true, false, true, false, true, false]);
