@@ -6,7 +6,7 @@ use arrow::compute::kernels::cmp::distinct;
 use arrow::datatypes::DataType;
 use datafusion::error::Result;
 
-/// To look for runs and at the first row of each takes no longer than to look at all rows where runs have this many on average, at least.
+/// Where runs have this many rows on average, at least, to find them and look at the first of each takes no longer than to look at all rows.
 const ROWS_PER_RUN: f64 = 1.5;
 
 /// Whether keys of a type can be compared with those of the row before.

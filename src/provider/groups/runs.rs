@@ -29,7 +29,7 @@ pub(super) struct RunGroups {
     trial_of_rows: Trial,
 }
 
-/// Where runs are as long on average, it does not matter what it takes to look them up.
+/// Where runs have this many rows on average, it does not matter what it takes to look them up.
 const ROWS_PER_LONG_RUN: usize = 8;
 
 /// Where a batch has no runs, so many that follow are not searched, unless it is in vain to look up their rows. A batch of few rows says nothing.
