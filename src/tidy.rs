@@ -37,9 +37,10 @@ struct Layer {
     not: &'static [&'static str],
 }
 
-const LAYERS: [Layer; 19] = [
+const LAYERS: [Layer; 20] = [
     Layer { of: "src/format/error.rs", not: &["wire", "codec", "fermion", "alkaid"] },
     Layer { of: "src/format/search.rs", not: &["wire", "scan", "codec", "fermion", "alkaid"] },
+    Layer { of: "src/format/share.rs", not: &["wire", "scan", "codec", "fermion", "alkaid"] },
     Layer { of: "src/format/scan.rs", not: &["wire", "codec", "fermion", "alkaid"] },
     Layer { of: "src/format/file.rs", not: &["wire", "codec", "fermion", "alkaid"] },
     Layer { of: "src/format/requests.rs", not: &["wire", "codec", "fermion", "alkaid"] },

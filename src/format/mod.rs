@@ -6,6 +6,7 @@ pub mod file;
 pub mod rows;
 pub mod scan;
 pub mod search;
+pub mod share;
 
 pub(crate) mod array;
 pub(crate) mod bits;

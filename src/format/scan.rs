@@ -18,6 +18,7 @@ use super::codes::Codes;
 use super::error::{Error, Result};
 use super::rows::Rows;
 use super::search::Pieces;
+use super::share::Share;
 
 /// The part of a file that bytes belong to, for errors and for accounting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -154,6 +155,8 @@ pub struct ScanRequest {
     pub ahead_bytes: u64,
     /// Read the rows that belong to this range of the file: of several ranges that make up the file, each row belongs to one. `None` reads all.
     pub range: Option<Range<u64>>,
+    /// Where other scans read other ranges of the file: go on with what they have left. `None` reads this range alone.
+    pub share: Option<Share>,
     /// Read these rows and no others, by their numbers in the file: ranges that ascend. `None` reads all.
     pub rows: Option<Vec<Range<u64>>>,
     /// Which rows to give first, batch by batch; those of a batch stay in the order of the file, and so does [`Step::Select`]. `None` is the order of the file throughout.
@@ -177,6 +180,7 @@ impl ScanRequest {
             select_bytes_together: 0,
             ahead_bytes: 0,
             range: None,
+            share: None,
             rows: None,
             first: None,
             prune_again: false,

@@ -34,6 +34,7 @@ use super::rows::WantedRows;
 use super::schema::{Columns, FileColumns, Positions};
 use super::sort::{Reorder, StripeOrder};
 use crate::format::scan::{Answer, Fetch, FieldPath, FirstRows, Lookups, Scan, ScanRequest, Step};
+use crate::format::share::Share;
 
 /// So many bytes are worth a second round to the store, once it is known that they are needed: about what a store far away sends in the time that a
 /// request takes.
@@ -84,6 +85,7 @@ impl ScanContext {
 pub(super) struct PreparedFile {
     context: Arc<ScanContext>,
     range: Option<Range<u64>>,
+    share: Option<Share>,
     rows: Option<Vec<Range<u64>>>,
     reader: ObjectReader,
     metrics: FileMetrics,
@@ -116,13 +118,14 @@ impl PreparedFile {
         });
         let pruner = pruned_by.and_then(|predicate| FilePruner::try_new(predicate, context.table.file_schema(), &file, errors.clone()));
         let range = file.range.as_ref().map(byte_range);
+        let share = file.extension::<Share>().cloned();
         let rows = file.extension::<WantedRows>().map(|rows| rows.0.clone());
         let reader = ObjectReader::new(Arc::clone(&context.store), Arc::new(file.object_meta), context.reading.requests)
             .caching(context.caches.clone())
             .local(context.is_local)
             .mapping(context.reading.memory_map)
             .counting(Counting::of(&metrics));
-        Ok(Self { context, range, rows, reader, metrics, output, projection, predicate, pruner })
+        Ok(Self { context, range, share, rows, reader, metrics, output, projection, predicate, pruner })
     }
 
     /// Whether statistics and partition values say, by now, that no row of the file is wanted.
@@ -152,7 +155,7 @@ impl PreparedFile {
 
     /// Plans the scan; `None` if no row can be wanted.
     pub(super) fn scan(self, open: OpenFile) -> Result<Option<FileScan>> {
-        let Self { context, range, rows, reader, metrics, output, projection, predicate, pruner } = self;
+        let Self { context, range, share, rows, reader, metrics, output, projection, predicate, pruner } = self;
         let columns = FileColumns { meta: open.meta.as_ref(), reader: &reader };
         let mut projected = Projected::new(&context, &projection, &columns, output)?;
         let filter = match predicate.as_ref().filter(|_| context.reading.pushdown_filters) {
@@ -197,6 +200,7 @@ impl PreparedFile {
             select_bytes_together: if ahead_bytes > 0 { SELECT_BYTES } else { 0 },
             ahead_bytes,
             range,
+            share,
             rows,
             first: if context.backwards { Some(FirstRows::Last) } else { stripe_order.as_ref().map(StripeOrder::first_rows) },
             prune_again: is_changing,

@@ -30,7 +30,7 @@
 //! | `learnt` | in which order conjuncts are asked |
 //! | `kernel`, `between`, `one_of`, `like` | conjuncts that are answered without the engine: comparisons of numbers with constants, lists of them, and pieces of text |
 //! | `decode` | batches of a loaded stripe |
-//! | `ranges` | where files are cut for partitions |
+//! | `ranges`, `share` | where files are cut for partitions, and what one reads of another's |
 //! | `rows` | `file_row_index()`, and rows that are known by it |
 //! | `io`, `local`, `recycle`, `cache` | bytes from a store or a local file, memory for them; open files in DataFusion's cache |
 //! | `inspect` | `TableFunctionImpl`: what Fermion files are made of |
@@ -89,6 +89,7 @@ mod rows;
 mod schema;
 mod select;
 mod selection;
+mod share;
 mod sink;
 mod sort;
 mod source;

@@ -13,11 +13,14 @@ use super::io::byte_range;
 
 /// One in so many bytes of a stripe are about what is read twice if it is cut: no farther is a cut moved, ...
 const STRIPE_PART: u64 = 4;
-/// ... and no more does a range grow or shrink for one.
+/// ... or to the nearer end of the stripe, where partitions share what is left, so that it does not matter that ranges are not even.
+const SHARED_STRIPE_PART: u64 = 2;
+/// No more does a range grow or shrink for one.
 const RANGE_PART: u64 = 8;
 
 /// Moves the cuts of files to where stripes begin, as `stripes_of` tells them: in their order, and none where they are not known.
-pub(super) fn between_stripes(groups: Vec<FileGroup>, stripes_of: impl Fn(&PartitionedFile) -> Vec<Range<u64>>) -> Vec<FileGroup> {
+pub(super) fn between_stripes(groups: Vec<FileGroup>, are_shared: bool, stripes_of: impl Fn(&PartitionedFile) -> Vec<Range<u64>>) -> Vec<FileGroup> {
+    let stripe_part = if are_shared { SHARED_STRIPE_PART } else { STRIPE_PART };
     let mut pieces: HashMap<&Path, (&PartitionedFile, Vec<Range<u64>>)> = HashMap::new();
     for file in groups.iter().flat_map(FileGroup::iter) {
         let Some(range) = &file.range else { continue };
@@ -25,7 +28,7 @@ pub(super) fn between_stripes(groups: Vec<FileGroup>, stripes_of: impl Fn(&Parti
     }
     let cut = pieces.into_iter().filter(|(_, (_, ranges))| ranges.len() > 1);
     let cuts_of: HashMap<Path, HashMap<u64, u64>> =
-        cut.map(|(path, (file, ranges))| (path.clone(), moved_cuts(&ranges, &stripes_of(file)))).collect();
+        cut.map(|(path, (file, ranges))| (path.clone(), moved_cuts(&ranges, &stripes_of(file), stripe_part))).collect();
     let moved = |file: &PartitionedFile| {
         let (range, cuts) = file.range.as_ref().zip(cuts_of.get(&file.object_meta.location))?;
         let Range { start, end } = byte_range(range);
@@ -45,13 +48,13 @@ pub(super) fn between_stripes(groups: Vec<FileGroup>, stripes_of: impl Fn(&Parti
 }
 
 /// Of each place where one range ends and another begins, where both are to do so instead.
-fn moved_cuts(ranges: &[Range<u64>], stripes: &[Range<u64>]) -> HashMap<u64, u64> {
+fn moved_cuts(ranges: &[Range<u64>], stripes: &[Range<u64>], stripe_part: u64) -> HashMap<u64, u64> {
     let ends = ranges.iter().map(|range| range.end).filter(|end| ranges.iter().any(|range| range.start == *end));
     ends.filter_map(|cut| {
         let stripe = stripes.iter().find(|stripe| (stripe.start..=stripe.end).contains(&cut))?;
         let place = if cut - stripe.start <= stripe.end - cut { stripe.start } else { stripe.end };
         let beside = ranges.iter().filter(|range| range.start == cut || range.end == cut).map(|range| range.end.saturating_sub(range.start)).min()?;
-        let is_near = place.abs_diff(cut) <= ((stripe.end - stripe.start) / STRIPE_PART).min(beside / RANGE_PART);
+        let is_near = place.abs_diff(cut) <= ((stripe.end - stripe.start) / stripe_part).min(beside / RANGE_PART);
         is_near.then_some((cut, place))
     })
     .collect()
@@ -77,14 +80,19 @@ mod tests {
     }
 
     fn check(before: &[&[(&str, i64, i64)]], after: &[&[(&str, i64, i64)]]) {
+        check_shared(false, before, after);
+    }
+
+    fn check_shared(are_shared: bool, before: &[&[(&str, i64, i64)]], after: &[&[(&str, i64, i64)]]) {
         let groups = before.iter().map(|files| group(files)).collect();
         let stripes = |file: &PartitionedFile| match file.object_meta.location.as_ref() {
             "a" => vec![8..200, 200..420, 420..700, 700..980],
             "b" => vec![8..504, 504..980],
+            "d" => (0..10).map(|stripe| 100 * stripe..100 * (stripe + 1)).collect(),
             _ => Vec::new(),
         };
         let expected: Vec<_> = after.iter().map(|files| group(files)).collect();
-        assert_eq!(ranges(&between_stripes(groups, stripes)), ranges(&expected));
+        assert_eq!(ranges(&between_stripes(groups, are_shared, stripes)), ranges(&expected));
     }
 
     #[test]
@@ -96,6 +104,16 @@ mod tests {
             &[&[("a", 500, 1000), ("b", 0, 500)], &[("b", 500, 1000), ("a", 0, 500)]],
             &[&[("a", 500, 1000), ("b", 0, 504)], &[("b", 504, 1000), ("a", 0, 500)]],
         );
+    }
+
+    #[test]
+    fn cuts_of_shared_files_move_farther() {
+        let far: [&[_]; 2] = [&[("d", 0, 440)], &[("d", 440, 1000)]];
+        check(&far, &far);
+        check_shared(true, &far, &[&[("d", 0, 400)], &[("d", 400, 1000)]]);
+        // 140 bytes are more than an eighth of a range.
+        let too_far: [&[_]; 2] = [&[("a", 0, 560)], &[("a", 560, 1000)]];
+        check_shared(true, &too_far, &too_far);
     }
 
     #[test]
@@ -129,7 +147,7 @@ mod tests {
         let known = |files| group(files).with_statistics(Statistics::new_unknown(&Schema::empty()).into());
         let stripes = |_: &PartitionedFile| vec![8..420, 420..980];
         let groups = vec![known(&[("a", 0, 450)]), known(&[("a", 450, 1000)]), known(&[("b", 0, 700)]), known(&[("b", 700, 1000)])];
-        let moved = between_stripes(groups, stripes);
+        let moved = between_stripes(groups, false, stripes);
         let are_known: Vec<bool> = moved.iter().map(|group| group.file_statistics(None).is_some()).collect();
         assert_eq!(are_known, [false, false, true, true]);
     }
@@ -137,6 +155,6 @@ mod tests {
     #[test]
     fn a_file_that_is_not_cut_stays_as_it_is() {
         let groups = vec![vec![PartitionedFile::new("a", 1000)].into_iter().collect::<FileGroup>()];
-        assert_eq!(ranges(&between_stripes(groups, |_| vec![8..500, 500..980])), [[("a".to_owned(), -1, -1)]]);
+        assert_eq!(ranges(&between_stripes(groups, false, |_| vec![8..500, 500..980])), [[("a".to_owned(), -1, -1)]]);
     }
 }

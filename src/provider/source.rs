@@ -39,6 +39,7 @@ use super::offsets::OffsetsOf;
 use super::prune::pruning_predicate;
 use super::ranges::between_stripes;
 use super::schema::Positions;
+use super::share::shared;
 use super::sort::Reorder;
 use super::{pushdown, sort};
 
@@ -243,9 +244,11 @@ impl FileSource for FormatSource {
             let open = self.caches.as_ref().and_then(|caches| cached(caches, &file.object_meta, self.kind));
             open.map_or_else(Vec::new, |open| open.meta.stripe_ranges())
         };
+        // As far as is known here.
+        let are_shared = output_ordering.is_none() && !config.preserve_order;
         Ok(even.map(|groups| {
             let mut config = config.clone();
-            config.file_groups = between_stripes(groups, stripes_of);
+            config.file_groups = between_stripes(groups, are_shared, stripes_of);
             config
         }))
     }
@@ -287,11 +290,12 @@ impl FileSource for FormatSource {
         })
     }
 
+    /// Is called once for an execution in which partitions take files from each other.
     fn reorder_files(&self, files: Vec<PartitionedFile>) -> Vec<PartitionedFile> {
-        match &self.sort_order {
+        shared(match &self.sort_order {
             Some(Reorder { order, .. }) => sort::reorder(files, order, self.table.table_schema()),
             None => files,
-        }
+        })
     }
 
     /// Takes over any projection. `file_row_index()` becomes a hidden column, which the scan fills in.

@@ -22,5 +22,6 @@ mod random;
 mod rounds;
 mod roundtrip;
 mod select;
+mod shared;
 mod spelled;
 mod totals;

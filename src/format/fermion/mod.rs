@@ -14,5 +14,5 @@ pub mod stripes;
 pub mod write;
 
 pub use crate::format::scan::{ColumnSummary, ScanRequest};
-pub use read::{ColumnMeta, FermionScan, FileMeta, LoadColumns, Open, OpenOptions, Part};
+pub use read::{ColumnMeta, FermionScan, FileMeta, LoadColumns, Open, OpenOptions};
 pub use write::{BatchBy, BatchedWriter, Summary, Writer, WriterOptions};

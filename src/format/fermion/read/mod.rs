@@ -19,7 +19,6 @@ mod zones;
 pub use columns::LoadColumns;
 pub use meta::{ColumnMeta, FileMeta};
 pub use open::{Open, OpenOptions};
-pub use parts::Part;
 pub use scan::FermionScan;
 
 #[cfg(test)]

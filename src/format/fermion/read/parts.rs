@@ -4,20 +4,10 @@ use std::ops::Range;
 
 use super::meta::FileMeta;
 use crate::format::fermion::stripes::Stripe;
+use crate::format::share::Part;
 
 /// A stripe is cut at multiples of so many rows, so that blocks of encodings stay whole and few batches are short.
 const CUT_ROWS: u64 = 8 << 10;
-
-/// Rows of one stripe.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
-    /// The index of the stripe.
-    pub stripe: usize,
-    /// The rows, counted from the first one of the stripe.
-    pub rows: Range<usize>,
-    /// The first row of the stripe, counted from the first one of the file.
-    pub stripe_start: u64,
-}
 
 impl FileMeta {
     /// The rows that belong to a range of the file, or to all of it. Each row belongs to exactly one of several ranges that make up the file; a stripe that lies

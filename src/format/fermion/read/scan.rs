@@ -13,7 +13,6 @@ use super::columns::LoadColumns;
 use super::lookup::Lookup;
 use super::meta::FileMeta;
 use super::morsel::{Loaded, StripeMorsel};
-use super::parts::Part;
 use super::plan::{StripePlan, WantedColumn};
 use super::zones::{page_zones, stripe_zones};
 use crate::format::error::{Error, Result};
@@ -22,6 +21,7 @@ use crate::format::patience::Patience;
 use crate::format::requests::Fetched;
 use crate::format::rows::{Rest, Rows};
 use crate::format::scan::{Answer, FirstRows, Load, Loading, Lookups, Scan, ScanRequest, Step};
+use crate::format::share::{Part, Share};
 
 /// A scan of a Fermion file. Its steps are: [`Step::Fetch`] the metadata of the columns that is not loaded, [`Step::Prune`] the stripes, and for
 /// each stripe (or a few of them, if [`ScanRequest::ahead_bytes`] says so) [`Step::Prune`] its pages, [`Step::Lookup`] and [`Step::Fetch`] its filters, if it has any, [`Step::Fetch`] the columns to select by and [`Step::Select`] rows, if that is worth it, [`Step::Fetch`] what is
@@ -32,7 +32,9 @@ pub struct FermionScan {
     request: ScanRequest,
     fields: Vec<FieldRef>,
     wanted: Vec<WantedColumn>,
+    /// Before it is known which stripes are read.
     parts: VecDeque<Part>,
+    share: Share,
     /// Of each stripe to read, the number in the file of its first row.
     first_rows: HashMap<usize, u64>,
     patience: Patience,
@@ -84,7 +86,7 @@ impl FermionScan {
         if request.first == Some(FirstRows::Last) {
             parts.make_contiguous().reverse();
         }
-        let first_rows = parts.iter().map(|part| (part.stripe, part.stripe_start)).collect();
+        let share = request.share.take().unwrap_or_else(Share::alone);
         let state = State::LoadColumns(meta.load_columns(&request.used_columns()));
         let lookup_patience = Patience::with_tolerance(LOOKUPS_IN_VAIN);
         Ok(Self {
@@ -93,7 +95,8 @@ impl FermionScan {
             fields,
             wanted,
             parts,
-            first_rows,
+            share,
+            first_rows: HashMap::new(),
             patience: Patience::default(),
             lookup_patience,
             lookups: Lookups::default(),
@@ -135,7 +138,7 @@ impl FermionScan {
                 self.state = State::LoadColumns(load);
                 Ok(Step::Fetch(fetches))
             }
-            Loading::Ready(()) if self.request.prune_columns.is_empty() || self.parts.is_empty() => self.next_stripe(),
+            Loading::Ready(()) if self.request.prune_columns.is_empty() || self.parts.is_empty() => self.begin(),
             Loading::Ready(()) => {
                 let zones = stripe_zones(&self.meta, &self.request.prune_columns, self.parts.make_contiguous())?;
                 self.state = State::PruneStripes;
@@ -147,7 +150,7 @@ impl FermionScan {
     fn keep_stripes(&mut self, keep: &BooleanArray) -> Result<Step> {
         let mut keep = kept(keep, self.parts.len())?;
         self.parts.retain(|_| keep.next().unwrap_or(true));
-        self.next_stripe()
+        self.begin()
     }
 
     fn visit_stripes(&mut self, indices: &[usize]) -> Result<Step> {
@@ -155,6 +158,11 @@ impl FermionScan {
         let parts = indices.iter().map(part).collect::<Option<VecDeque<Part>>>();
         let no_such = || Error::invalid_argument(format!("of {} stripes, {indices:?} are to be read", self.parts.len()));
         self.parts = parts.filter(|parts| parts.len() <= self.parts.len()).ok_or_else(no_such)?;
+        self.begin()
+    }
+
+    fn begin(&mut self) -> Result<Step> {
+        self.share.add(std::mem::take(&mut self.parts));
         self.next_stripe()
     }
 
@@ -169,16 +177,17 @@ impl FermionScan {
         if let Some(planned) = self.groups.held.take() {
             return self.place(planned);
         }
-        let Some(part) = self.parts.pop_front() else {
+        let Some(part) = self.share.take() else {
             if self.groups.planned.is_empty() {
                 self.state = State::Done;
                 return Ok(Step::Done);
             }
             return self.fetch_group();
         };
+        self.first_rows.insert(part.stripe, part.stripe_start);
         if self.request.prune_columns.is_empty() {
             self.backwards = self.request.first.as_ref().is_some_and(|first| first.are_last(None));
-            return self.ask_values(part.stripe, self.request.wanted_of(part.stripe_start, vec![part.rows]));
+            return self.read(part.stripe, vec![part.rows]);
         }
         let pages = page_zones(&self.meta, &self.request.prune_columns, &part)?;
         self.backwards = self.request.first.as_ref().is_some_and(|first| first.are_last(Some(&pages.zones)));
@@ -195,6 +204,11 @@ impl FermionScan {
                 _ => rows.push(range),
             }
         }
+        self.read(stripe, rows)
+    }
+
+    /// Goes on with rows of a stripe that may be wanted.
+    fn read(&mut self, stripe: usize, rows: Vec<Range<usize>>) -> Result<Step> {
         let rows = self.request.wanted_of(self.first_row(stripe), rows);
         if rows.is_empty() { self.next_stripe() } else { self.ask_values(stripe, rows) }
     }
@@ -365,7 +379,7 @@ impl Scan for FermionScan {
     }
 
     fn is_over(&self) -> bool {
-        matches!(self.state, State::NextStripe | State::Done) && self.parts.is_empty() && self.groups.is_empty()
+        matches!(self.state, State::NextStripe | State::Done) && self.share.is_empty() && self.groups.is_empty()
     }
 
     fn lookups(&self) -> Lookups {

@@ -7,12 +7,12 @@ use arrow::compute::take;
 use arrow::datatypes::DataType;
 
 use super::meta::{ColumnMeta, FileMeta};
-use super::parts::Part;
 use crate::format::error::{Error, Result};
 use crate::format::fermion::cmb::{Chunk, Cmb};
 use crate::format::fermion::schema::stream_count;
 use crate::format::fermion::stats::{Bounds, Which, ZoneStats, bound_array, prunable_type};
 use crate::format::scan::{FieldPath, Level, ZoneColumn, Zones};
+use crate::format::share::Part;
 
 /// Values of a column, or of a field within its structs, that are not nested.
 struct Leaf {

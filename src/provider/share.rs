@@ -1,0 +1,60 @@
+//! Files that are cut for partitions which read them side by side: one that is done goes on with what another has left.
+
+use std::collections::HashMap;
+
+use datafusion::datasource::listing::PartitionedFile;
+use object_store::path::Path;
+
+use super::io::byte_range;
+use crate::format::share::Share;
+
+/// Gives each range of a file that is cut its share of the file, for one execution in which any partition may have any row.
+pub(super) fn shared(mut files: Vec<PartitionedFile>) -> Vec<PartitionedFile> {
+    let mut ranges: HashMap<Path, Vec<usize>> = HashMap::new();
+    for (index, file) in files.iter().enumerate().filter(|(_, file)| file.range.is_some()) {
+        ranges.entry(file.object_meta.location.clone()).or_default().push(index);
+    }
+    for indices in ranges.into_values() {
+        if indices.len() < 2 || !are_apart(&files, &indices) {
+            continue;
+        }
+        let shares = Share::of_scans(indices.len());
+        for (index, share) in indices.into_iter().zip(shares) {
+            files[index].extensions.insert(share);
+        }
+    }
+    files
+}
+
+/// Whether ranges have nothing in common: a file that is there twice is read twice.
+fn are_apart(files: &[PartitionedFile], indices: &[usize]) -> bool {
+    let mut ranges: Vec<_> = indices.iter().filter_map(|index| files[*index].range.as_ref().map(byte_range)).collect();
+    ranges.sort_unstable_by_key(|range| (range.start, range.end));
+    ranges.is_sorted_by(|before, after| before.end <= after.start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of the shares of these ranges of files, whether each has one.
+    fn have_shares(files: &[(&str, Option<(i64, i64)>)]) -> Vec<bool> {
+        let file = |(name, range): &(&str, Option<(i64, i64)>)| {
+            let file = PartitionedFile::new(*name, 100);
+            range.map_or_else(|| file.clone(), |(start, end)| file.clone().with_range(start, end))
+        };
+        shared(files.iter().map(file).collect()).iter().map(|file| file.extension::<Share>().is_some()).collect()
+    }
+
+    #[test]
+    fn ranges_of_one_file_have_shares() {
+        let files = [("a", Some((0, 50))), ("b", None), ("a", Some((50, 100))), ("c", Some((0, 50)))];
+        assert_eq!(have_shares(&files), [true, false, true, false]);
+    }
+
+    #[test]
+    fn a_file_that_is_there_twice_has_none() {
+        let files = [("a", Some((0, 50))), ("a", Some((50, 100))), ("a", Some((0, 50))), ("a", Some((50, 100)))];
+        assert_eq!(have_shares(&files), [false; 4]);
+    }
+}
