@@ -17,7 +17,7 @@ pub struct Part {
 
 /// What one of several scans of a file has to read: its own parts in their order, and then what others have not come to, from their ends.
 ///
-/// Whatever the scans find in their parts, they are done at about the same time, and each part is read by one of them.
+/// Each part is read by one of them, and whatever they find in theirs, none is done while others have parts that they have not come to.
 #[derive(Debug, Clone)]
 pub struct Share {
     /// What is left of each scan's own.

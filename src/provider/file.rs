@@ -61,6 +61,8 @@ pub(super) struct ScanContext {
     pub(super) expr_adapter: Option<Arc<dyn PhysicalExprAdapterFactory>>,
     pub(super) batch_rows: usize,
     pub(super) limit: Option<usize>,
+    /// The rows' order is promised: they come in that of the file, or in the opposite one. The engine may share files nevertheless, where it has forgotten why.
+    pub(super) in_order: bool,
     /// Stripes are read in about this order.
     pub(super) sort_order: Option<Reorder>,
     /// All rows come from the last one to the first.
@@ -118,7 +120,7 @@ impl PreparedFile {
         });
         let pruner = pruned_by.and_then(|predicate| FilePruner::try_new(predicate, context.table.file_schema(), &file, errors.clone()));
         let range = file.range.as_ref().map(byte_range);
-        let share = file.extension::<Share>().cloned();
+        let share = file.extension::<Share>().filter(|_| !context.in_order).cloned();
         let rows = file.extension::<WantedRows>().map(|rows| rows.0.clone());
         let reader = ObjectReader::new(Arc::clone(&context.store), Arc::new(file.object_meta), context.reading.requests)
             .caching(context.caches.clone())

@@ -26,8 +26,13 @@ pub(super) fn shared(mut files: Vec<PartitionedFile>) -> Vec<PartitionedFile> {
     files
 }
 
-/// Whether ranges have nothing in common: a file that is there twice is read twice.
+/// Whether these are ranges of one file that have nothing in common: one that is there twice is read twice.
 fn are_apart(files: &[PartitionedFile], indices: &[usize]) -> bool {
+    let mut of_file = indices.iter().map(|index| (&files[*index].object_meta, &files[*index].partition_values));
+    let first = of_file.next();
+    if of_file.any(|other| Some(other) != first) {
+        return false;
+    }
     let mut ranges: Vec<_> = indices.iter().filter_map(|index| files[*index].range.as_ref().map(byte_range)).collect();
     ranges.sort_unstable_by_key(|range| (range.start, range.end));
     ranges.is_sorted_by(|before, after| before.end <= after.start)
@@ -50,6 +55,16 @@ mod tests {
     fn ranges_of_one_file_have_shares() {
         let files = [("a", Some((0, 50))), ("b", None), ("a", Some((50, 100))), ("c", Some((0, 50)))];
         assert_eq!(have_shares(&files), [true, false, true, false]);
+    }
+
+    #[test]
+    fn what_is_told_apart_by_more_than_ranges_has_none() {
+        let file = |start, year: i32| PartitionedFile::new("a", 100).with_range(start, start + 50).with_partition_values(vec![year.into()]);
+        let are_shared = |files: [PartitionedFile; 2]| shared(files.into()).iter().all(|file| file.extension::<Share>().is_some());
+        assert!(are_shared([file(0, 1999), file(50, 1999)]));
+        assert!(!are_shared([file(0, 1999), file(50, 2000)]));
+        let longer = PartitionedFile { object_meta: PartitionedFile::new("a", 200).object_meta, ..file(50, 1999) };
+        assert!(!are_shared([file(0, 1999), longer]));
     }
 
     #[test]

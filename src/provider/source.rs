@@ -174,8 +174,8 @@ impl FileSource for FormatSource {
             expr_adapter: config.expr_adapter_factory.clone(),
             batch_rows: self.batch_size.ok_or_else(|| internal_datafusion_err!("FormatSource has no batch size"))?,
             limit: config.limit,
-            // Where the rows' order is promised, they come in that of the file, or in the opposite one.
             sort_order: self.sort_order.clone().filter(|_| config.output_ordering.is_empty() && !self.backwards),
+            in_order: !config.output_ordering.is_empty(),
             backwards: self.backwards,
             partition,
             metrics: self.metrics.clone(),
@@ -244,7 +244,7 @@ impl FileSource for FormatSource {
             let open = self.caches.as_ref().and_then(|caches| cached(caches, &file.object_meta, self.kind));
             open.map_or_else(Vec::new, |open| open.meta.stripe_ranges())
         };
-        // As far as is known here.
+        // As far as is known here: the session may forbid it.
         let are_shared = output_ordering.is_none() && !config.preserve_order;
         Ok(even.map(|groups| {
             let mut config = config.clone();

@@ -3,10 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{BooleanArray, RecordBatch};
+use arrow::array::{AsArray, BooleanArray, Int64Array, RecordBatch};
+use arrow::datatypes::Int64Type;
 use bytes::Bytes;
 use datafusion_fermion::format::fermion::{FermionScan, FileMeta, OpenOptions, ScanRequest, WriterOptions};
-use datafusion_fermion::format::scan::{Answer, Scan, Step};
+use datafusion_fermion::format::scan::{Answer, Scan, Step, Zones};
 use datafusion_fermion::format::share::Share;
 use rand::Rng;
 
@@ -34,7 +35,7 @@ impl Reader {
         let Some(answer) = self.answer.take() else { return };
         self.answer = match self.scan.step(answer).unwrap() {
             Step::Fetch(fetches) => Some(Answer::Fetched(fetch(file, &fetches))),
-            Step::Prune(zones) => Some(Answer::Keep(BooleanArray::from(vec![true; zones.row_counts.len()]))),
+            Step::Prune(zones) => Some(Answer::Keep(kept(&zones))),
             Step::Decode(mut morsel) => {
                 let first = morsel.first_row().cast_signed();
                 while let Some(batch) = morsel.next_batch().unwrap() {
@@ -52,6 +53,15 @@ impl Reader {
     fn is_done(&self) -> bool {
         self.answer.is_none()
     }
+}
+
+/// Every third stripe is not wanted.
+fn is_wanted(id: i64) -> bool {
+    id / STRIPE_ROWS % 3 != 1
+}
+
+fn kept(zones: &Zones) -> BooleanArray {
+    zones.columns[0].min.as_primitive::<Int64Type>().iter().map(|min| min.map(is_wanted)).collect()
 }
 
 fn options() -> WriterOptions {
@@ -73,14 +83,20 @@ fn check(seed: u64) -> Option<Vec<(usize, usize)>> {
     let mut rng = random::rng(seed ^ 9);
     let file = write(&table.schema(), std::slice::from_ref(&table), options()).unwrap();
     let meta = open(&file, &OpenOptions::default()).unwrap();
+    let is_pruned = rng.random_bool(0.5);
     let request = ScanRequest {
         batch_rows: rng.random_range(1..1000),
-        prune_columns: if rng.random_bool(0.5) { vec![0.into()] } else { Vec::new() },
+        prune_columns: if is_pruned { vec![0.into()] } else { Vec::new() },
         ahead_bytes: if rng.random_bool(0.5) { 0 } else { 2000 },
         ..ScanRequest::new((0..table.num_columns()).collect(), table.schema())
     };
     let ranges = cut(&file, rng.random_range(2..5), &mut rng);
-    let own: Vec<usize> = ranges.iter().map(|range| meta.parts(Some(range)).iter().map(|part| part.rows.len()).sum()).collect();
+    let is_read = |id: &i64| !is_pruned || is_wanted(*id);
+    let rows_of_range = |range| {
+        let parts = meta.parts(Some(range)).into_iter();
+        parts.flat_map(|part| part.rows.map(move |row| (part.stripe_start + row as u64).cast_signed())).filter(is_read).count()
+    };
+    let own: Vec<usize> = ranges.iter().map(rows_of_range).collect();
     let of_range = |(range, share)| Reader::new(&meta, ScanRequest { range: Some(range), share: Some(share), ..request.clone() });
     let mut readers: Vec<Reader> = ranges.iter().cloned().zip(Share::of_scans(ranges.len())).map(of_range).collect();
     // One is slow.
@@ -92,7 +108,8 @@ fn check(seed: u64) -> Option<Vec<(usize, usize)>> {
     let ids = ids_of(&read, 0);
     let mut sorted = ids.clone();
     sorted.sort_unstable();
-    assert_eq!(sorted, (0..table.num_rows() as u64).map(u64::cast_signed).collect::<Vec<_>>(), "seed {seed}");
+    let expected = (0..table.num_rows() as u64).map(u64::cast_signed).filter(is_read);
+    assert_eq!(sorted, expected.collect::<Vec<_>>(), "seed {seed}");
     if let Some(expected) = rows_of(&table, &ids) {
         assert_same(&expected.schema(), &[expected], &read);
     }
@@ -133,5 +150,5 @@ fn a_scan_that_began_and_goes_no_further_keeps_one_stripe() {
 }
 
 fn numbered_rows(rows: i64) -> RecordBatch {
-    RecordBatch::try_from_iter([("id", Arc::new(arrow::array::Int64Array::from_iter_values(0..rows)) as _)]).unwrap()
+    RecordBatch::try_from_iter([("id", Arc::new(Int64Array::from_iter_values(0..rows)) as _)]).unwrap()
 }
