@@ -155,7 +155,7 @@ pub struct ScanRequest {
     pub ahead_bytes: u64,
     /// Read the rows that belong to this range of the file: of several ranges that make up the file, each row belongs to one. `None` reads all.
     pub range: Option<Range<u64>>,
-    /// Where other scans read other ranges of the file: go on with what they have left. `None` reads this range alone.
+    /// Where other scans read other ranges of a Fermion file: go on with what they have left. `None` reads this range alone.
     pub share: Option<Share>,
     /// Read these rows and no others, by their numbers in the file: ranges that ascend. `None` reads all.
     pub rows: Option<Vec<Range<u64>>>,

@@ -17,7 +17,7 @@ pub struct Part {
 
 /// What one of several scans of a file has to read: its own parts in their order, and then what others have not come to, from their ends.
 ///
-/// Each part is read by one of them, and whatever they find in theirs, none is done while others have parts that they have not come to.
+/// Each part is read by one of them, and whatever they find in theirs, none is done as long as others that have begun have parts left.
 #[derive(Debug, Clone)]
 pub struct Share {
     /// What is left of each scan's own.
