@@ -160,6 +160,7 @@ impl FileSource for FormatSource {
     }
 
     fn create_morselizer(&self, store: Arc<dyn ObjectStore>, config: &FileScanConfig, partition: usize) -> Result<Box<dyn Morselizer>> {
+        let in_order = !config.output_ordering.is_empty();
         let context = ScanContext {
             held: self.held.clone(),
             store,
@@ -174,8 +175,8 @@ impl FileSource for FormatSource {
             expr_adapter: config.expr_adapter_factory.clone(),
             batch_rows: self.batch_size.ok_or_else(|| internal_datafusion_err!("FormatSource has no batch size"))?,
             limit: config.limit,
-            sort_order: self.sort_order.clone().filter(|_| config.output_ordering.is_empty() && !self.backwards),
-            in_order: !config.output_ordering.is_empty(),
+            sort_order: self.sort_order.clone().filter(|_| !in_order && !self.backwards),
+            in_order,
             backwards: self.backwards,
             partition,
             metrics: self.metrics.clone(),

@@ -77,7 +77,7 @@ fn rows_are_read_by_their_numbers() {
     assert!(both > 30, "{both} tables in both formats");
 }
 
-fn numbers(rows: i64) -> RecordBatch {
+pub(crate) fn numbers(rows: i64) -> RecordBatch {
     RecordBatch::try_from_iter([("id", std::sync::Arc::new(Int64Array::from_iter_values(0..rows)) as _)]).unwrap()
 }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{AsArray, BooleanArray, Int64Array, RecordBatch};
+use arrow::array::{AsArray, BooleanArray, RecordBatch};
 use arrow::datatypes::Int64Type;
 use bytes::Bytes;
 use datafusion_fermion::format::fermion::{FermionScan, FileMeta, OpenOptions, ScanRequest, WriterOptions};
@@ -12,6 +12,7 @@ use datafusion_fermion::format::share::Share;
 use rand::Rng;
 
 use crate::drive::{fetch, open, write};
+use crate::numbered::numbers;
 use crate::random;
 use crate::roundtrip::assert_same;
 use crate::select::{ids_of, numbered, rows_of};
@@ -127,7 +128,7 @@ fn each_row_is_read_by_one_of_the_scans_that_share_a_file() {
 
 #[test]
 fn a_scan_that_began_and_goes_no_further_keeps_one_stripe() {
-    let table = numbered_rows(10 * STRIPE_ROWS);
+    let table = numbers(10 * STRIPE_ROWS);
     let file = write(&table.schema(), std::slice::from_ref(&table), options()).unwrap();
     let meta = open(&file, &OpenOptions::default()).unwrap();
     assert_eq!(meta.stripes().len(), 10);
@@ -147,8 +148,4 @@ fn a_scan_that_began_and_goes_no_further_keeps_one_stripe() {
         stuck.step(&file);
     }
     assert_eq!(ids_of(&stuck.batches, 0), (0..STRIPE_ROWS).collect::<Vec<i64>>());
-}
-
-fn numbered_rows(rows: i64) -> RecordBatch {
-    RecordBatch::try_from_iter([("id", Arc::new(Int64Array::from_iter_values(0..rows)) as _)]).unwrap()
 }

@@ -1,6 +1,6 @@
 //! The scan: prune stripes, then of each stripe prune pages, fetch, decode.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub struct FermionScan {
     fields: Vec<FieldRef>,
     wanted: Vec<WantedColumn>,
     /// Before it is known which stripes are read.
-    parts: VecDeque<Part>,
+    parts: Vec<Part>,
     share: Share,
     /// Of each stripe to read, the number in the file of its first row.
     first_rows: HashMap<usize, u64>,
@@ -67,11 +67,11 @@ enum State {
 impl FermionScan {
     /// Plans a scan.
     pub fn new(meta: Arc<FileMeta>, request: ScanRequest) -> Result<Self> {
-        let parts = meta.parts(request.range.as_ref()).into();
+        let parts = meta.parts(request.range.as_ref());
         Self::of_parts(meta, request, parts)
     }
 
-    fn of_parts(meta: Arc<FileMeta>, mut request: ScanRequest, mut parts: VecDeque<Part>) -> Result<Self> {
+    fn of_parts(meta: Arc<FileMeta>, mut request: ScanRequest, mut parts: Vec<Part>) -> Result<Self> {
         request.validate()?;
         let fields: Vec<FieldRef> = request.columns.iter().map(|column| meta.field(*column)).collect::<Result<_>>()?;
         let columns = request.columns.iter().zip(&fields).zip(request.schema.fields());
@@ -84,7 +84,7 @@ impl FermionScan {
         request.first.take_if(|first| *first != FirstRows::Last && wanted.iter().any(WantedColumn::has_dense_union));
         parts.retain(|part| !request.wanted_of(part.stripe_start, vec![part.rows.clone()]).is_empty());
         if request.first == Some(FirstRows::Last) {
-            parts.make_contiguous().reverse();
+            parts.reverse();
         }
         let share = request.share.take().unwrap_or_else(Share::alone);
         let state = State::LoadColumns(meta.load_columns(&request.used_columns()));
@@ -140,7 +140,7 @@ impl FermionScan {
             }
             Loading::Ready(()) if self.request.prune_columns.is_empty() || self.parts.is_empty() => self.begin(),
             Loading::Ready(()) => {
-                let zones = stripe_zones(&self.meta, &self.request.prune_columns, self.parts.make_contiguous())?;
+                let zones = stripe_zones(&self.meta, &self.request.prune_columns, &self.parts)?;
                 self.state = State::PruneStripes;
                 Ok(Step::Prune(zones))
             }
@@ -155,7 +155,7 @@ impl FermionScan {
 
     fn visit_stripes(&mut self, indices: &[usize]) -> Result<Step> {
         let part = |index: &usize| self.parts.get(*index).cloned();
-        let parts = indices.iter().map(part).collect::<Option<VecDeque<Part>>>();
+        let parts = indices.iter().map(part).collect::<Option<Vec<Part>>>();
         let no_such = || Error::invalid_argument(format!("of {} stripes, {indices:?} are to be read", self.parts.len()));
         self.parts = parts.filter(|parts| parts.len() <= self.parts.len()).ok_or_else(no_such)?;
         self.begin()
